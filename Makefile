@@ -1,0 +1,37 @@
+# Everything a developer needs; `make test` sets up what it uses.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+
+.PHONY: setup test lint format proto docs dist clean
+
+setup: $(VENV)/.installed  ## a virtual environment with the package, its extensions and the tools
+
+$(VENV)/.installed: pyproject.toml setup.py $(wildcard sglrouter/_fast/*.pyx sglrouter/_fast/*.pxd)
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	touch $@
+
+test: setup  ## all tests; those that need the corpus or nginx say so where they skip
+	$(BIN)/python -m pytest
+
+lint: setup  ## ruff and mypy
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: setup
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+proto: setup  ## regenerates sglrouter/_proto from proto/
+	$(BIN)/python proto/generate.py
+
+docs: setup  ## regenerates docs/configuration.md
+	$(BIN)/python docs/generate.py
+
+dist: setup  ## wheel and sdist
+	$(BIN)/python -m build --outdir dist
+
+clean:
+	rm -rf build dist $(VENV) *.egg-info sglrouter/_fast/*.c sglrouter/_fast/*.so

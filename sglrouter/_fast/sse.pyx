@@ -1,0 +1,175 @@
+# cython: boundscheck=False, wraparound=False, cdivision=True
+"""Frames chat completion chunks as server-sent events.
+
+Strategy: all that a stream's chunks have in common is rendered once; a content
+chunk is then a prefix, the text escaped for JSON, and a suffix, in one allocation.
+
+U+0085, U+2028 and U+2029 are escaped although JSON allows them: clients that split
+the stream with a Unicode-aware line reader would break the event there.
+"""
+
+import json
+
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from libc.stdint cimport uint8_t
+from libc.string cimport memcpy
+
+cdef const char* HEX = b"0123456789abcdef"
+
+
+cdef inline Py_ssize_t _escaped_size(const uint8_t* data, Py_ssize_t size) noexcept:
+    cdef Py_ssize_t total = size
+    cdef Py_ssize_t i
+    cdef uint8_t byte
+    for i in range(size):
+        byte = data[i]
+        if byte >= 0x20:
+            if byte == 0x22 or byte == 0x5C:
+                total += 1
+            elif byte == 0xC2:
+                if i + 1 < size and data[i + 1] == 0x85:
+                    total += 4
+            elif byte == 0xE2:
+                if i + 2 < size and data[i + 1] == 0x80 and (data[i + 2] | 1) == 0xA9:
+                    total += 3
+        elif byte == 0x0A or byte == 0x0D or byte == 0x09 or byte == 0x08 or byte == 0x0C:
+            total += 1
+        else:
+            total += 5
+    return total
+
+
+cdef inline uint8_t* _put_unicode(uint8_t* out, int code) noexcept:
+    out[0] = 0x5C
+    out[1] = 0x75
+    out[2] = HEX[(code >> 12) & 15]
+    out[3] = HEX[(code >> 8) & 15]
+    out[4] = HEX[(code >> 4) & 15]
+    out[5] = HEX[code & 15]
+    return out + 6
+
+
+cdef uint8_t* _escape(const uint8_t* data, Py_ssize_t size, uint8_t* out) noexcept:
+    cdef Py_ssize_t i = 0
+    cdef uint8_t byte
+    while i < size:
+        byte = data[i]
+        if byte >= 0x20:
+            if byte == 0x22 or byte == 0x5C:
+                out[0] = 0x5C
+                out += 1
+            elif byte == 0xC2 and i + 1 < size and data[i + 1] == 0x85:
+                out = _put_unicode(out, 0x85)
+                i += 2
+                continue
+            elif (
+                byte == 0xE2
+                and i + 2 < size
+                and data[i + 1] == 0x80
+                and (data[i + 2] | 1) == 0xA9
+            ):
+                out = _put_unicode(out, 0x2000 | (data[i + 2] - 0x80))
+                i += 3
+                continue
+            out[0] = byte
+            out += 1
+        elif byte == 0x0A:
+            out[0], out[1] = 0x5C, 0x6E
+            out += 2
+        elif byte == 0x0D:
+            out[0], out[1] = 0x5C, 0x72
+            out += 2
+        elif byte == 0x09:
+            out[0], out[1] = 0x5C, 0x74
+            out += 2
+        elif byte == 0x08:
+            out[0], out[1] = 0x5C, 0x62
+            out += 2
+        elif byte == 0x0C:
+            out[0], out[1] = 0x5C, 0x66
+            out += 2
+        else:
+            out = _put_unicode(out, byte)
+        i += 1
+    return out
+
+
+cdef bytes _wrap(bytes prefix, bytes text, bytes suffix):
+    """prefix + text escaped for a JSON string + suffix."""
+    cdef const uint8_t* data = <const uint8_t*>PyBytes_AS_STRING(text)
+    cdef Py_ssize_t size = PyBytes_GET_SIZE(text)
+    cdef Py_ssize_t before = PyBytes_GET_SIZE(prefix)
+    cdef Py_ssize_t after = PyBytes_GET_SIZE(suffix)
+    cdef bytes frame = PyBytes_FromStringAndSize(
+        NULL, before + _escaped_size(data, size) + after
+    )
+    cdef uint8_t* out = <uint8_t*>PyBytes_AS_STRING(frame)
+    memcpy(out, PyBytes_AS_STRING(prefix), before)
+    out = _escape(data, size, out + before)
+    memcpy(out, PyBytes_AS_STRING(suffix), after)
+    return frame
+
+
+def json_string(bytes text not None):
+    """Returns UTF-8 text as a JSON string, quotes included."""
+    return _wrap(b'"', text, b'"')
+
+
+cdef class ChunkFramer:
+    """The chat.completion.chunk events of one choice of one completion.
+
+    Args:
+        completion_id: The completion's id.
+        created: Unix time in seconds, the same in every chunk.
+        model: The model name that the client asked for.
+        index: The choice's index.
+    """
+
+    cdef bytes head
+    cdef bytes content_head
+
+    def __cinit__(self, str completion_id not None, created, str model not None, index):
+        self.head = (
+            b'data: {"id":%b,"object":"chat.completion.chunk","created":%d,"model":%b,'
+            b'"choices":[{"index":%d,"delta":{'
+        ) % (
+            json_string(completion_id.encode()),
+            created,
+            json_string(model.encode("utf-8", "replace")),
+            index,
+        )
+        self.content_head = self.head + b'"content":"'
+
+    def role(self):
+        """The first chunk: who speaks."""
+        return self.head + (
+            b'"role":"assistant","content":""},"logprobs":null,"finish_reason":null}]}\n\n'
+        )
+
+    def content(self, bytes text not None, bytes logprobs=None):
+        """A chunk of text.
+
+        Args:
+            text: UTF-8, complete characters.
+            logprobs: The choice's logprobs object as JSON, or None for null.
+        """
+        if logprobs is None:
+            return _wrap(
+                self.content_head, text, b'"},"logprobs":null,"finish_reason":null}]}\n\n'
+            )
+        return _wrap(
+            self.content_head,
+            text,
+            b'"},"logprobs":%b,"finish_reason":null}]}\n\n' % logprobs,
+        )
+
+    def tool_calls(self, bytes calls not None):
+        """A chunk of tool calls, given as the JSON of delta.tool_calls."""
+        return self.head + b'"tool_calls":%b},"logprobs":null,"finish_reason":null}]}\n\n' % calls
+
+    def finish(self, str reason not None, matched_stop=None):
+        """The last chunk: why the sample ended, and at which stop token or string."""
+        return self.head + b'},"logprobs":null,"finish_reason":%b,"matched_stop":%b}]}\n\n' % (
+            json_string(reason.encode()),
+            json.dumps(matched_stop).encode(),
+        )

@@ -1,0 +1,16 @@
+class GenerateReader:
+    """Follows one sample through its GenerateResponse messages."""
+
+    prompt_tokens: int
+    completion_tokens: int
+    cached_tokens: int
+    reasoning_tokens: int
+    finish_reason: str | None
+    matched_stop: int | str | None
+    failure: tuple[str, str] | None
+    logprobs: list[tuple[int, float, list[tuple[int, float]]]]
+
+    def __init__(self, want_logprobs: bool = False) -> None: ...
+    def feed(self, message: bytes) -> None: ...
+    def take_ids(self) -> list[int]: ...
+    def take_logprobs(self) -> list[tuple[int, float, list[tuple[int, float]]]]: ...

@@ -1,0 +1,304 @@
+# cython: boundscheck=False, wraparound=False, cdivision=True
+"""Reads an engine's GenerateResponse messages without building protobuf objects.
+
+Strategy: one reader follows one sample. It walks the bytes of each message once,
+appends new token ids to a C array and keeps the running totals; only a finished
+sample, a failure or requested logprobs make Python objects. Every length is checked
+against the end of the message that holds it, so hostile bytes raise ValueError and
+read nothing outside.
+
+The field numbers are those of proto/sglang_scheduler.proto.
+"""
+
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
+from cpython.mem cimport PyMem_Free, PyMem_Realloc
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.string cimport memcpy, memmove
+
+cdef enum:
+    VARINT = 0
+    FIXED64 = 1
+    BYTES = 2
+    FIXED32 = 5
+
+
+cdef struct Field:
+    uint32_t number
+    uint32_t kind
+    uint64_t value            # VARINT
+    const uint8_t* start      # BYTES, FIXED32
+    const uint8_t* stop
+
+
+cdef const uint8_t* _varint(const uint8_t* at, const uint8_t* end, uint64_t* value) except NULL:
+    cdef uint64_t result = 0
+    cdef int shift = 0
+    while at < end:
+        result |= (<uint64_t>(at[0] & 0x7F)) << shift
+        if at[0] < 0x80:
+            value[0] = result
+            return at + 1
+        at += 1
+        shift += 7
+        if shift > 63:
+            raise ValueError("malformed engine message: a varint of more than 64 bits")
+    raise ValueError("malformed engine message: cut inside a varint")
+
+
+cdef const uint8_t* _field(const uint8_t* at, const uint8_t* end, Field* field) except NULL:
+    """Reads one field; returns where the next one starts."""
+    cdef uint64_t tag
+    cdef uint64_t length
+    at = _varint(at, end, &tag)
+    field.number = <uint32_t>(tag >> 3)
+    field.kind = <uint32_t>(tag & 7)
+    if field.kind == VARINT:
+        return _varint(at, end, &field.value)
+    if field.kind == BYTES:
+        at = _varint(at, end, &length)
+    elif field.kind == FIXED32:
+        length = 4
+    elif field.kind == FIXED64:
+        length = 8
+    else:
+        raise ValueError(f"malformed engine message: wire type {field.kind}")
+    if length > <uint64_t>(end - at):
+        raise ValueError("malformed engine message: cut inside a field")
+    field.start = at
+    field.stop = at + length
+    return field.stop
+
+
+cdef str _text(const Field* field):
+    return field.start[: field.stop - field.start].decode("utf-8", "replace")
+
+
+cdef int _floats(const Field* field, list out) except -1:
+    cdef const uint8_t* at = field.start
+    cdef float value
+    if field.kind == FIXED32 or field.kind == BYTES:
+        while field.stop - at >= 4:
+            memcpy(&value, at, 4)
+            out.append(value)
+            at += 4
+    return 0
+
+
+cdef int _integers(const Field* field, list out) except -1:
+    cdef const uint8_t* at = field.start
+    cdef uint64_t value
+    if field.kind == VARINT:
+        out.append(<uint32_t>field.value)
+    elif field.kind == BYTES:
+        while at < field.stop:
+            at = _varint(at, field.stop, &value)
+            out.append(<uint32_t>value)
+    return 0
+
+
+cdef list _alternatives(const uint8_t* at, const uint8_t* end):
+    """A TopLogProbs message as [(token id, log probability), ...]."""
+    cdef Field field
+    cdef list values = []
+    cdef list ids = []
+    while at < end:
+        at = _field(at, end, &field)
+        if field.number == 1:
+            _floats(&field, values)
+        elif field.number == 2:
+            _integers(&field, ids)
+    return list(zip(ids, values))
+
+
+cdef list _output_logprobs(const uint8_t* at, const uint8_t* end):
+    """An OutputLogProbs message as [(id, log probability, alternatives), ...]."""
+    cdef Field field
+    cdef list values = []
+    cdef list ids = []
+    cdef list top = []
+    cdef Py_ssize_t i
+    while at < end:
+        at = _field(at, end, &field)
+        if field.number == 1:
+            _floats(&field, values)
+        elif field.number == 2:
+            _integers(&field, ids)
+        elif field.number == 3 and field.kind == BYTES:
+            top.append(_alternatives(field.start, field.stop))
+    return [
+        (ids[i], values[i], top[i] if i < len(top) else [])
+        for i in range(min(len(ids), len(values)))
+    ]
+
+
+cdef class GenerateReader:
+    """Follows one sample through its GenerateResponse messages.
+
+    Args:
+        want_logprobs: Whether to decode output_logprobs at all.
+
+    Attributes:
+        prompt_tokens, completion_tokens, cached_tokens, reasoning_tokens: The engine's
+            totals so far.
+        finish_reason: "stop", "length" or "abort" once the sample is complete.
+        matched_stop: The token id or stop string that ended it, or None.
+        failure: (message, HTTP status digits or "") where an engine before SGLang
+            0.5.10 reports an error inside the response, else None.
+        logprobs: (id, log probability, [(id, log probability), ...]) for each id read
+            since take_logprobs().
+    """
+
+    def __cinit__(self, bint want_logprobs=False):
+        self.want_logprobs = want_logprobs
+        self.logprobs = []
+
+    def __dealloc__(self):
+        PyMem_Free(self.ids)
+
+    def feed(self, bytes message not None):
+        """Reads one serialized GenerateResponse.
+
+        Raises:
+            ValueError: The bytes are not such a message.
+        """
+        cdef const uint8_t* at = <const uint8_t*>PyBytes_AS_STRING(message)
+        cdef const uint8_t* end = at + PyBytes_GET_SIZE(message)
+        cdef Field field
+        while at < end:
+            at = _field(at, end, &field)
+            if field.kind != BYTES:
+                continue
+            if field.number == 2:
+                self._read_chunk(field.start, field.stop)
+            elif field.number == 3:
+                self._read_complete(field.start, field.stop)
+            elif field.number == 4:
+                self.failure = _read_failure(field.start, field.stop)
+
+    def take_ids(self):
+        """Returns the ids read since the last call, and forgets them."""
+        cdef Py_ssize_t i
+        ids = [self.ids[i] for i in range(self.count)]
+        self.count = 0
+        return ids
+
+    def take_logprobs(self):
+        """Returns the logprobs read since the last call, and forgets them."""
+        taken = self.logprobs
+        self.logprobs = []
+        return taken
+
+    cdef int _reserve(self, Py_ssize_t more) except -1:
+        cdef Py_ssize_t wanted = self.count + more
+        cdef void* grown
+        if wanted > self.capacity:
+            wanted = max(wanted, 2 * self.capacity, 64)
+            grown = PyMem_Realloc(self.ids, wanted * sizeof(uint32_t))
+            if grown == NULL:
+                raise MemoryError()
+            self.ids = <uint32_t*>grown
+            self.capacity = wanted
+        return 0
+
+    cdef int _read_ids(self, const uint8_t* at, const uint8_t* end) except -1:
+        cdef uint64_t value
+        self._reserve(end - at)
+        while at < end:
+            at = _varint(at, end, &value)
+            self.ids[self.count] = <uint32_t>value
+            self.count += 1
+        return 0
+
+    cdef int _read_chunk(self, const uint8_t* at, const uint8_t* end) except -1:
+        cdef Field field
+        cdef Py_ssize_t before = self.count
+        while at < end:
+            at = _field(at, end, &field)
+            if field.kind == VARINT:
+                if field.number == 1:
+                    self._reserve(1)
+                    self.ids[self.count] = <uint32_t>field.value
+                    self.count += 1
+                elif field.number == 2:
+                    self.prompt_tokens = <uint32_t>field.value
+                elif field.number == 3:
+                    self.completion_tokens = <uint32_t>field.value
+                elif field.number == 4:
+                    self.cached_tokens = <uint32_t>field.value
+                elif field.number == 9:
+                    self.reasoning_tokens = <uint32_t>field.value
+            elif field.number == 1 and field.kind == BYTES:
+                self._read_ids(field.start, field.stop)
+            elif field.number == 5 and field.kind == BYTES and self.want_logprobs:
+                self.logprobs.extend(_output_logprobs(field.start, field.stop))
+        self.received += self.count - before
+        return 0
+
+    cdef int _read_complete(self, const uint8_t* at, const uint8_t* end) except -1:
+        cdef Field field
+        cdef Py_ssize_t before = self.count
+        cdef Py_ssize_t found
+        cdef Py_ssize_t missing
+        cdef list logprobs = []
+        cdef bint counted = False
+        self.finish_reason = ""
+        while at < end:
+            at = _field(at, end, &field)
+            if field.kind == VARINT:
+                if field.number == 1:
+                    self._reserve(1)
+                    self.ids[self.count] = <uint32_t>field.value
+                    self.count += 1
+                elif field.number == 3:
+                    self.prompt_tokens = <uint32_t>field.value
+                elif field.number == 4:
+                    self.completion_tokens = <uint32_t>field.value
+                    counted = True
+                elif field.number == 5:
+                    self.cached_tokens = <uint32_t>field.value
+                elif field.number == 8:
+                    self.matched_stop = <uint32_t>field.value
+                elif field.number == 12:
+                    self.reasoning_tokens = <uint32_t>field.value
+            elif field.kind == BYTES:
+                if field.number == 1:
+                    self._read_ids(field.start, field.stop)
+                elif field.number == 2:
+                    self.finish_reason = _text(&field)
+                elif field.number == 6 and self.want_logprobs:
+                    logprobs = _output_logprobs(field.start, field.stop)
+                elif field.number == 9:
+                    self.matched_stop = _text(&field)
+
+        # Newer engines repeat the last chunk's ids here, older ones send them only
+        # here, a non-streaming call sends all: the total tells what is missing.
+        found = self.count - before
+        missing = <Py_ssize_t>self.completion_tokens - self.received if counted else (
+            found if self.received == 0 else 0
+        )
+        missing = min(max(missing, 0), found)
+        if missing < found:
+            memmove(
+                self.ids + before,
+                self.ids + before + found - missing,
+                missing * sizeof(uint32_t),
+            )
+            self.count = before + missing
+        self.received += missing
+        if missing > 0:
+            self.logprobs.extend(logprobs[max(len(logprobs) - missing, 0):])
+        return 0
+
+
+cdef tuple _read_failure(const uint8_t* at, const uint8_t* end):
+    cdef Field field
+    cdef str message = ""
+    cdef str status = ""
+    while at < end:
+        at = _field(at, end, &field)
+        if field.kind == BYTES:
+            if field.number == 1:
+                message = _text(&field)
+            elif field.number == 2:
+                status = _text(&field)
+    return message, status

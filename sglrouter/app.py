@@ -1,0 +1,101 @@
+"""The composition root: settings in, WSGI application out.
+
+gunicorn calls create_app() in its master, before it forks (preload): the tokenizer,
+its tables and the compiled templates are made once and shared by every worker. What
+cannot cross a fork, the connections to the engines, is made on first use.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from pathlib import Path
+from subprocess import PIPE, run
+
+import falcon
+import msgspec
+
+from sglrouter.backend.pool import Pool
+from sglrouter.config import Settings, load_settings, parse_endpoint
+from sglrouter.errors import ConfigError
+from sglrouter.http import failures
+from sglrouter.http.chat import ChatCompletions
+from sglrouter.http.service import Health, Liveness, Models
+from sglrouter.model import Model, load_model
+
+logger = logging.getLogger(__name__)
+
+
+class Router(falcon.App):
+    """The WSGI application, and what its worker must look after.
+
+    Attributes:
+        pool: The engines.
+        model: The model they serve.
+    """
+
+    def __init__(self, settings: Settings, model: Model, pool: Pool) -> None:
+        super().__init__()
+        self.model = model
+        self.pool = pool
+        failures.install(self)
+        models = Models(model, pool)
+        self.add_route("/v1/chat/completions", ChatCompletions(settings, model, pool))
+        self.add_route("/v1/models", models)
+        self.add_route("/v1/models/{name:path}", models, suffix="one")
+        self.add_route("/health", Health(pool))
+        self.add_route("/readiness", Health(pool))
+        self.add_route("/liveness", Liveness())
+
+
+def create_app(settings: Settings | None = None) -> Router:
+    """Builds the application.
+
+    Args:
+        settings: From load_settings() if None.
+
+    Raises:
+        ConfigError: A setting or a model file is wrong.
+    """
+    settings = load_settings() if settings is None else settings
+    model = load_model(settings, model_directory(settings))
+    if not model.prompts.has_template:
+        logger.warning("the model has no chat template: set chat_template to a Jinja file")
+    for name in ("tool_call_parser", "reasoning_parser"):
+        if getattr(settings, name):
+            logger.warning(
+                "%s = %s is accepted, but this version passes the model's text on as it is",
+                name,
+                getattr(settings, name),
+            )
+    return Router(settings, model, Pool([parse_endpoint(text) for text in settings.engine]))
+
+
+def model_directory(settings: Settings) -> Path:
+    """The folder with the model's files, fetched from an engine if none is set.
+
+    The fetch is a process of its own: a master that has used grpcio must not fork.
+
+    Raises:
+        ConfigError: There is no such folder, or no engine sends the files.
+    """
+    if settings.tokenizer:
+        return Path(settings.tokenizer)
+    done = run(  # noqa: S603 (our own module)
+        [sys.executable, "-m", "sglrouter.backend.tokenizer_fetch"],
+        input=msgspec.json.encode(settings),
+        stdout=PIPE,
+        check=False,
+    )
+    answer = done.stdout.decode().strip()
+    if done.returncode:
+        raise ConfigError(answer or "tokenizer: cannot be fetched from an engine")
+    return Path(answer)
+
+
+def application() -> Router:
+    """create_app() for gunicorn: a wrong setting is one line, not a traceback."""
+    try:
+        return create_app()
+    except ConfigError as exc:
+        raise SystemExit(f"sglrouter: {exc}") from exc

@@ -1,0 +1,1 @@
+"""Engines: channels, the scheduler's messages, which engine gets a request."""

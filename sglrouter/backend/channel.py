@@ -1,0 +1,84 @@
+"""What the router needs of a gRPC connection, and nothing more.
+
+Strategy: bytes in, bytes out; statuses are values, not exceptions. A streaming call
+gathers what arrives by itself; its owner waits on an event that several calls may
+share, takes all that has come, and does not block in the call. That fits n samples of
+one request as well as an event loop that drains a socket before it wakes anybody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from threading import Event
+from typing import NamedTuple, Protocol
+
+Metadata = Sequence[tuple[str, str]]
+
+
+class Status(NamedTuple):
+    """How a call ended.
+
+    Attributes:
+        code: The gRPC status code's name, such as "OK" or "UNAVAILABLE".
+        message: The peer's words, or the transport's.
+    """
+
+    code: str
+    message: str
+
+    @property
+    def ok(self) -> bool:
+        """Whether the call succeeded."""
+        return self.code == "OK"
+
+
+class Call(Protocol):
+    """A server-streaming call under way."""
+
+    def take(self) -> list[bytes]:
+        """Returns the messages that have arrived since the last take, in order.
+
+        Never blocks. Taking makes room: a channel reads ahead only so far.
+        """
+
+    @property
+    def status(self) -> Status | None:
+        """How the call ended, once it has; messages may still wait to be taken."""
+
+    def cancel(self) -> None:
+        """Tells the peer to stop. Does nothing to a call that has ended."""
+
+
+class Channel(Protocol):
+    """A connection to one engine, made and mended as needed."""
+
+    def unary(
+        self, method: str, request: bytes, *, timeout: float, metadata: Metadata = ()
+    ) -> tuple[Status, bytes]:
+        """Makes one call and waits for its answer, `timeout` seconds at most."""
+
+    def stream(
+        self,
+        method: str,
+        request: bytes,
+        *,
+        timeout: float,
+        arrived: Event,
+        metadata: Metadata = (),
+    ) -> Call:
+        """Starts a server-streaming call.
+
+        Args:
+            method: Full method path, "/package.Service/Method".
+            request: The serialized request.
+            timeout: Seconds until the call ends with DEADLINE_EXCEEDED.
+            arrived: Set whenever there is something new: a message or the end.
+            metadata: Request headers.
+        """
+
+    @property
+    def connected(self) -> bool | None:
+        """Whether the engine could be reached of late; None while nobody has tried."""
+
+    def close(self) -> None:
+        """Ends the connection and every call on it."""

@@ -1,0 +1,116 @@
+"""The engine calls of one request, one for each sample, and their deadlines.
+
+The engine is asked for one sample a call: it runs several samples of one call one
+after another when it does not stream, and does not say which is which.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from threading import Event
+
+from sglrouter.backend.channel import Call
+from sglrouter.errors import EngineError, EngineTimeout, from_grpc_status
+
+
+class Generation:
+    """Waits for the messages of several calls.
+
+    Args:
+        calls: One for each sample, all made with the event `arrived`.
+        arrived: Set by the calls whenever there is something new.
+        first_timeout: Longest wait in seconds for a call's first message; a refusal
+            may never be answered.
+        idle_timeout: Longest silence in seconds after it.
+    """
+
+    def __init__(
+        self,
+        calls: Sequence[Call],
+        arrived: Event,
+        *,
+        first_timeout: float,
+        idle_timeout: float,
+    ) -> None:
+        self._running = dict(enumerate(calls))
+        self._arrived = arrived
+        self._first_timeout = first_timeout
+        self._idle_timeout = idle_timeout
+        now = time.monotonic()
+        self._heard = dict.fromkeys(self._running, now)
+        self._begun: set[int] = set()
+
+    @property
+    def running(self) -> bool:
+        """Whether any sample is still to be completed."""
+        return bool(self._running)
+
+    def wait(self, timeout: float | None = None) -> list[tuple[int, list[bytes]]]:
+        """Waits until something arrives and takes all that has.
+
+        Args:
+            timeout: Longest wait in seconds; None for as long as the deadlines allow.
+
+        Returns:
+            (sample index, messages) for each sample with news; nothing if the wait
+            was over first.
+
+        Raises:
+            RouterError: A call failed, ended too early, or missed a deadline. What
+                had arrived before is returned first.
+        """
+        limit = None if timeout is None else time.monotonic() + timeout
+        while True:
+            self._arrived.clear()
+            news = self._take()
+            if news:
+                return news
+            now = time.monotonic()
+            if limit is not None and now >= limit:
+                return []
+            wake = self._next_deadline(now)
+            self._arrived.wait((wake if limit is None else min(wake, limit)) - now)
+
+    def complete(self, index: int, *, engine_goes_on: bool = False) -> None:
+        """Says that a sample is complete, and tells an engine that goes on to stop."""
+        call = self._running.pop(index)
+        if engine_goes_on:
+            call.cancel()
+
+    def cancel(self) -> None:
+        """Stops every call that still runs."""
+        for call in self._running.values():
+            call.cancel()
+        self._running.clear()
+
+    def _take(self) -> list[tuple[int, list[bytes]]]:
+        news = []
+        failed = None
+        for index, call in self._running.items():
+            # The status first: what is taken after it is then all there is.
+            status = call.status
+            messages = call.take()
+            if messages:
+                self._heard[index] = time.monotonic()
+                self._begun.add(index)
+                news.append((index, messages))
+            elif status is not None and failed is None:
+                failed = status
+        if failed is not None and not news:
+            if failed.ok:
+                raise EngineError("The engine ended the stream before the answer was complete")
+            raise from_grpc_status(failed.code, failed.message)
+        return news
+
+    def _next_deadline(self, now: float) -> float:
+        earliest = now + self._first_timeout
+        for index in self._running:
+            begun = index in self._begun
+            allowed = self._idle_timeout if begun else self._first_timeout
+            deadline = self._heard[index] + allowed
+            if deadline <= now:
+                what = "went silent" if begun else "did not answer"
+                raise EngineTimeout(f"The engine {what} for {allowed:g} seconds")
+            earliest = min(earliest, deadline)
+        return earliest

@@ -1,0 +1,172 @@
+"""A channel over grpcio.
+
+Strategy: grpcio hands out messages to a blocking iterator, so each streaming call has
+a reader of its own that fills a bounded queue. It is written with `threading`: in a
+gevent worker, where that is patched, a reader is a greenlet; elsewhere it is a thread.
+While the queue is full the reader stops asking, and HTTP/2 flow control holds the
+engine back.
+
+A channel must be made in the process that uses it: grpcio does not survive a fork.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import grpc
+
+from sglrouter.backend.channel import Metadata, Status
+from sglrouter.config import Endpoint
+
+MAX_MESSAGE = 256 * 1024 * 1024
+READ_AHEAD = 256
+
+_OPTIONS = [
+    ("grpc.max_receive_message_length", MAX_MESSAGE),
+    ("grpc.max_send_message_length", MAX_MESSAGE),
+    # Generate is not idempotent; whether to try again is not the transport's to decide.
+    ("grpc.enable_retries", 0),
+    ("grpc.initial_reconnect_backoff_ms", 200),
+    ("grpc.min_reconnect_backoff_ms", 200),
+    ("grpc.max_reconnect_backoff_ms", 5000),
+    # Channels to one engine must not share a connection behind our back.
+    ("grpc.use_local_subchannel_pool", 1),
+]
+
+_prepared_for_gevent = False
+
+
+def _prepare_for_gevent() -> None:
+    """Makes grpcio's waits cooperative where the process is patched."""
+    global _prepared_for_gevent
+    if _prepared_for_gevent:
+        return
+    from gevent.monkey import is_module_patched
+
+    if is_module_patched("threading"):
+        from grpc.experimental.gevent import init_gevent
+
+        init_gevent()
+        _prepared_for_gevent = True
+
+
+class GrpcioChannel:
+    """A Channel over grpcio, plaintext or TLS with the system's certificates."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        _prepare_for_gevent()
+        self._channel: Any = (
+            grpc.secure_channel(endpoint.target, grpc.ssl_channel_credentials(), _OPTIONS)
+            if endpoint.tls
+            else grpc.insecure_channel(endpoint.target, _OPTIONS)
+        )
+        self._connected: bool | None = None
+        self._unary_methods: dict[str, Any] = {}
+        self._stream_methods: dict[str, Any] = {}
+
+    def _observe(self, status: Status) -> None:
+        # grpcio would tell by polling; the outcome of calls costs nothing.
+        self._connected = status.code != "UNAVAILABLE"
+
+    @property
+    def connected(self) -> bool | None:
+        """Whether the last call to end reached the engine; None before the first."""
+        return self._connected
+
+    def unary(
+        self, method: str, request: bytes, *, timeout: float, metadata: Metadata = ()
+    ) -> tuple[Status, bytes]:
+        """Makes one call and waits for its answer."""
+        call = self._unary_methods.get(method)
+        if call is None:
+            call = self._unary_methods[method] = self._channel.unary_unary(method)
+        status, answer = Status("OK", ""), b""
+        try:
+            answer = call(request, timeout=timeout, metadata=tuple(metadata))
+        except grpc.RpcError as exc:
+            status = _status(exc)
+        self._observe(status)
+        return status, answer
+
+    def stream(
+        self,
+        method: str,
+        request: bytes,
+        *,
+        timeout: float,
+        arrived: threading.Event,
+        metadata: Metadata = (),
+    ) -> GrpcioCall:
+        """Starts a server-streaming call."""
+        call = self._stream_methods.get(method)
+        if call is None:
+            call = self._stream_methods[method] = self._channel.unary_stream(method)
+        return GrpcioCall(
+            call(request, timeout=timeout, metadata=tuple(metadata)), arrived, self._observe
+        )
+
+    def close(self) -> None:
+        """Ends the connection and every call on it."""
+        self._channel.close()
+
+
+class GrpcioCall:
+    """A server-streaming call and the reader that follows it."""
+
+    def __init__(
+        self, call: Any, arrived: threading.Event, on_end: Callable[[Status], None]
+    ) -> None:
+        self._call = call
+        self._arrived = arrived
+        self._on_end = on_end
+        self._messages: deque[bytes] = deque()
+        self._room = threading.Event()
+        self._room.set()
+        self._cancelled = False
+        self._status: Status | None = None
+        threading.Thread(target=self._read, name="grpcio-reader", daemon=True).start()
+
+    def _read(self) -> None:
+        try:
+            for message in self._call:
+                self._messages.append(message)
+                self._arrived.set()
+                if len(self._messages) >= READ_AHEAD:
+                    self._wait_for_room()
+            status = Status("OK", "")
+        except grpc.RpcError as exc:
+            status = _status(exc)
+        self._status = status
+        self._on_end(status)
+        self._arrived.set()
+
+    def _wait_for_room(self) -> None:
+        self._room.clear()
+        # take() may have emptied the queue between the check and the clear().
+        if len(self._messages) >= READ_AHEAD and not self._cancelled:
+            self._room.wait()
+
+    def take(self) -> list[bytes]:
+        """Returns the messages that have arrived since the last take."""
+        messages = self._messages
+        taken = [messages.popleft() for _ in range(len(messages))]
+        self._room.set()
+        return taken
+
+    @property
+    def status(self) -> Status | None:
+        """How the call ended, once it has."""
+        return self._status
+
+    def cancel(self) -> None:
+        """Tells the engine to stop."""
+        self._cancelled = True
+        self._room.set()
+        self._call.cancel()
+
+
+def _status(error: Any) -> Status:
+    return Status(error.code().name, error.details() or "")

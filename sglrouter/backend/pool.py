@@ -1,0 +1,158 @@
+"""The engines, and which of them gets the next request.
+
+Connections are made on first use, so that every worker has its own although the pool
+itself is built before the fork.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from threading import Event, Lock
+
+from sglrouter.backend.channel import Channel
+from sglrouter.backend.generation import Generation
+from sglrouter.backend.grpcio import GrpcioChannel
+from sglrouter.backend.scheduler import (
+    GENERATE,
+    GET_MODEL_INFO,
+    HEALTH_CHECK,
+    EngineFacts,
+    health_request,
+    model_info_request,
+    read_health,
+    read_model_info,
+)
+from sglrouter.config import Endpoint
+
+logger = logging.getLogger(__name__)
+
+# Probes are answered from memory; an engine that takes longer is in trouble.
+_PROBE_TIMEOUT = 2.0
+# A failed question is not asked again before this many seconds.
+_ASK_AGAIN = 5.0
+_HEALTH_AGE = 1.0
+
+
+class Engine:
+    """One engine: its channel and what is known of it.
+
+    Args:
+        endpoint: Where it is.
+        connect: Makes the channel.
+    """
+
+    def __init__(self, endpoint: Endpoint, connect: Callable[[Endpoint], Channel]) -> None:
+        self.endpoint = endpoint
+        self._connect = connect
+        self._channel: Channel | None = None
+        self._facts: EngineFacts | None = None
+        self._asking = Lock()
+        self._ask_again = 0.0
+        self._try_again = 0.0
+        self._healthy = False
+        self._health_asked = 0.0
+
+    @property
+    def channel(self) -> Channel:
+        """The connection of this process."""
+        if self._channel is None:
+            self._channel = self._connect(self.endpoint)
+        return self._channel
+
+    def worth_trying(self) -> bool:
+        """Whether to send it a request: always while it can be reached, else now and then."""
+        if self._channel is None or self._channel.connected is not False:
+            return True
+        now = time.monotonic()
+        if now < self._try_again:
+            return False
+        self._try_again = now + _ASK_AGAIN
+        return True
+
+    def facts(self) -> EngineFacts:
+        """What the engine says of itself; empty facts while it does not answer."""
+        if self._facts is None:
+            with self._asking:
+                # Another request may have asked while this one waited.
+                if self._facts is None and time.monotonic() >= self._ask_again:
+                    self._facts = self._ask_facts()
+                    self._ask_again = time.monotonic() + _ASK_AGAIN
+        return self._facts or EngineFacts()
+
+    def _ask_facts(self) -> EngineFacts | None:
+        status, answer = self.channel.unary(
+            GET_MODEL_INFO, model_info_request(), timeout=_PROBE_TIMEOUT
+        )
+        if status.ok:
+            facts = read_model_info(answer)
+            logger.info("engine %s serves %s", self.endpoint, facts.model_path)
+            return facts
+        if status.code == "UNIMPLEMENTED":
+            return EngineFacts()
+        logger.warning("engine %s: %s: %s", self.endpoint, status.code, status.message)
+        return None
+
+    def healthy(self) -> bool:
+        """Whether the engine's health service says that it serves, at most a second ago."""
+        now = time.monotonic()
+        if now >= self._health_asked + _HEALTH_AGE:
+            self._health_asked = now
+            status, answer = self.channel.unary(
+                HEALTH_CHECK, health_request(), timeout=_PROBE_TIMEOUT
+            )
+            # An engine without the health service that answers at all is up.
+            self._healthy = (status.ok and read_health(answer)) or status.code == "UNIMPLEMENTED"
+        return self._healthy
+
+    def generate(
+        self,
+        requests: Sequence[bytes],
+        *,
+        timeout: float,
+        first_timeout: float,
+        idle_timeout: float,
+    ) -> Generation:
+        """Starts one call for each serialized GenerateRequest."""
+        arrived = Event()
+        calls = [
+            self.channel.stream(GENERATE, request, timeout=timeout, arrived=arrived)
+            for request in requests
+        ]
+        return Generation(calls, arrived, first_timeout=first_timeout, idle_timeout=idle_timeout)
+
+    def close(self) -> None:
+        """Ends the connection, if there is one."""
+        if self._channel is not None:
+            self._channel.close()
+            self._channel = None
+
+
+class Pool:
+    """All engines.
+
+    Args:
+        endpoints: Where they are; one at least.
+        connect: Makes a channel to one.
+    """
+
+    def __init__(
+        self,
+        endpoints: Sequence[Endpoint],
+        connect: Callable[[Endpoint], Channel] = GrpcioChannel,
+    ) -> None:
+        self.engines = [Engine(endpoint, connect) for endpoint in endpoints]
+        self._next = 0
+
+    def pick(self) -> Engine:
+        """Takes turns among the engines, passing over those that cannot be reached."""
+        first = self._next
+        self._next = (first + 1) % len(self.engines)
+        in_turn = self.engines[first:] + self.engines[:first]
+        return next((engine for engine in in_turn if engine.worth_trying()), in_turn[0])
+
+    def close(self) -> None:
+        """Ends all connections."""
+        for engine in self.engines:
+            engine.close()

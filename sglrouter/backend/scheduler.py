@@ -1,0 +1,187 @@
+"""The scheduler service's messages: built and read here, sent elsewhere.
+
+Every field that has a meaning is set on every request. In proto3 an unset number is
+zero, and zero is a value to the engine: greedy sampling, no top-p, scoring of the
+whole prompt.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from sglrouter._proto import common, health, scheduler
+
+SERVICE = "sglang.grpc.scheduler.SglangScheduler"
+GENERATE = f"/{SERVICE}/Generate"
+GET_MODEL_INFO = f"/{SERVICE}/GetModelInfo"
+GET_TOKENIZER = f"/{SERVICE}/GetTokenizer"
+HEALTH_CHECK = "/grpc.health.v1.Health/Check"
+
+# Fields of SamplingParams.constraint.
+CONSTRAINTS = ("regex", "json_schema", "ebnf_grammar", "structural_tag")
+
+
+class Sampling(msgspec.Struct, frozen=True, kw_only=True):
+    """How one sample is drawn; checked values, ready for the engine.
+
+    Attributes:
+        top_k: -1 for all tokens.
+        max_new_tokens: None for as many as the context holds.
+        constraint: (kind, text) with a kind of CONSTRAINTS, or None.
+        logit_bias: Bias by token id.
+    """
+
+    temperature: float = 1.0
+    top_p: float = 1.0
+    top_k: int = -1
+    min_p: float = 0.0
+    frequency_penalty: float = 0.0
+    presence_penalty: float = 0.0
+    repetition_penalty: float = 1.0
+    max_new_tokens: int | None = None
+    min_new_tokens: int = 0
+    stop: tuple[str, ...] = ()
+    stop_token_ids: tuple[int, ...] = ()
+    ignore_eos: bool = False
+    no_stop_trim: bool = False
+    skip_special_tokens: bool = True
+    logit_bias: Mapping[int, float] = {}
+    constraint: tuple[str, str] | None = None
+
+
+def new_request_id() -> str:
+    """An id for one call to an engine.
+
+    Random and of fixed length: engines abort by prefix, and cross the outputs of two
+    live requests that share an id.
+    """
+    return uuid.uuid4().hex
+
+
+def generate_request(
+    *,
+    request_id: str,
+    text: str,
+    ids: Sequence[int],
+    sampling: Sampling,
+    stream: bool,
+    logprobs: bool = False,
+    top_logprobs: int = 0,
+    lora_id: str = "",
+) -> bytes:
+    """Serializes a GenerateRequest for one sample.
+
+    Args:
+        request_id: From new_request_id(), one for each call.
+        text: The prompt; engines only carry it.
+        ids: The prompt's token ids.
+        sampling: How to sample.
+        stream: Whether tokens come as they are made or all at the end.
+        logprobs: Whether to return the log probability of each output token.
+        top_logprobs: How many alternatives to return for each.
+        lora_id: The adapter to use; empty for none.
+    """
+    params = scheduler.SamplingParams(
+        temperature=sampling.temperature,
+        top_p=sampling.top_p,
+        top_k=sampling.top_k,
+        min_p=sampling.min_p,
+        frequency_penalty=sampling.frequency_penalty,
+        presence_penalty=sampling.presence_penalty,
+        repetition_penalty=sampling.repetition_penalty,
+        max_new_tokens=sampling.max_new_tokens,
+        min_new_tokens=sampling.min_new_tokens,
+        stop=sampling.stop,
+        stop_token_ids=sampling.stop_token_ids,
+        ignore_eos=sampling.ignore_eos,
+        no_stop_trim=sampling.no_stop_trim,
+        # Engines in this mode return ids; both steer a detokenizer that is not there.
+        skip_special_tokens=sampling.skip_special_tokens,
+        spaces_between_special_tokens=True,
+        n=1,
+        logit_bias={str(token): bias for token, bias in sampling.logit_bias.items()},
+    )
+    if sampling.constraint is not None:
+        kind, value = sampling.constraint
+        setattr(params, kind, value)
+    return scheduler.GenerateRequest(
+        request_id=request_id,
+        tokenized=scheduler.TokenizedInput(original_text=text, input_ids=ids),
+        sampling_params=params,
+        return_logprob=logprobs,
+        logprob_start_len=-1,
+        top_logprobs_num=top_logprobs,
+        lora_id=lora_id,
+        stream=stream,
+    ).SerializeToString()
+
+
+class EngineFacts(msgspec.Struct, frozen=True):
+    """What an engine says about itself and can be believed.
+
+    GetModelInfo's vocabulary, eos ids and context are constants in some engines, so
+    they are taken from the model's files instead.
+
+    Attributes:
+        max_prompt_tokens: The longest prompt that it takes; 0 if unknown.
+        sampling_defaults: What it applies where a request says nothing.
+        served_model_name: The name that its operator gave it; may be empty.
+        model_path: Where it loaded the model from.
+    """
+
+    max_prompt_tokens: int = 0
+    sampling_defaults: Mapping[str, float] = {}
+    served_model_name: str = ""
+    model_path: str = ""
+
+
+def model_info_request() -> bytes:
+    """Serializes a GetModelInfoRequest."""
+    return scheduler.GetModelInfoRequest().SerializeToString()
+
+
+def read_model_info(message: bytes) -> EngineFacts:
+    """Reads a GetModelInfoResponse."""
+    info = scheduler.GetModelInfoResponse.FromString(message)
+    defaults: dict[str, float] = {}
+    if info.default_sampling_params_json:
+        try:
+            found = msgspec.json.decode(info.default_sampling_params_json, type=dict[str, object])
+        except msgspec.DecodeError:
+            found = {}
+        defaults = {
+            name: value
+            for name, value in found.items()
+            if isinstance(value, int | float) and not isinstance(value, bool)
+        }
+    return EngineFacts(
+        max_prompt_tokens=max(info.max_req_input_len, 0),
+        sampling_defaults=defaults,
+        served_model_name=info.served_model_name,
+        model_path=info.model_path,
+    )
+
+
+def tokenizer_request() -> bytes:
+    """Serializes a GetTokenizerRequest."""
+    return common.GetTokenizerRequest().SerializeToString()
+
+
+def read_tokenizer_chunk(message: bytes) -> tuple[bytes, str]:
+    """Reads a GetTokenizerChunk: its bytes, and the digest if it is the last."""
+    chunk = common.GetTokenizerChunk.FromString(message)
+    return chunk.data, chunk.sha256
+
+
+def health_request() -> bytes:
+    """Serializes a health check of the whole server."""
+    return health.HealthCheckRequest().SerializeToString()
+
+
+def read_health(message: bytes) -> bool:
+    """Whether the answer to a health check says SERVING."""
+    answer = health.HealthCheckResponse.FromString(message)
+    return answer.status == health.HealthCheckResponse.ServingStatus.SERVING

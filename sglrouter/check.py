@@ -1,0 +1,91 @@
+"""`sglrouter check`: will it run, and if not, why not, in plain words."""
+
+from __future__ import annotations
+
+import sys
+
+from sglrouter.app import model_directory
+from sglrouter.backend.grpcio import GrpcioChannel
+from sglrouter.backend.pool import Engine
+from sglrouter.backend.scheduler import HEALTH_CHECK, health_request, read_health
+from sglrouter.config import Settings, parse_endpoint
+from sglrouter.errors import BadRequest, ConfigError
+from sglrouter.model import Model, load_model
+
+_QUESTION = [{"role": "user", "content": "Hello"}]
+_TIMEOUT = 5.0
+
+
+def run_checks(settings: Settings) -> int:
+    """Tries everything that serving needs and prints a line for each.
+
+    Returns:
+        0 if all is well, 1 otherwise.
+    """
+    # Somebody is waiting at a terminal: an engine that is down is an answer.
+    results = [_check_model(settings)]
+    results += [_check_engine(text) for text in settings.engine]
+    return 0 if all(results) else 1
+
+
+def _check_model(settings: Settings) -> bool:
+    import msgspec
+
+    try:
+        impatient = msgspec.structs.replace(settings, engine_start_timeout=0.0)
+        model = load_model(settings, model_directory(impatient))
+    except ConfigError as exc:
+        return _say(False, str(exc))
+    _say(
+        True,
+        f"tokenizer: {model.files.directory}, {model.vocab_size} ids, "
+        f"context {model.context_length or 'unknown'}, "
+        f"eos ids {sorted(model.files.eos_ids) or 'unknown'}",
+    )
+    if not model.files.eos_ids:
+        _say(True, "tokenizer: no eos id in config.json or generation_config.json; the engine's "
+             "own will end answers, but its text may show")
+    return _check_template(model)
+
+
+def _check_template(model: Model) -> bool:
+    if not model.prompts.has_template:
+        return _say(False, "chat template: the model has none; give one with --chat-template")
+    try:
+        prompt = model.prompts.build(_QUESTION)
+    except BadRequest as exc:
+        return _say(False, f"chat template: it refuses a plain question: {exc.message}")
+    if max(prompt.ids, default=0) >= model.vocab_size:
+        return _say(False, "tokenizer: it makes ids that config.json's vocab_size does not hold")
+    return _say(True, f"chat template: a plain question makes {len(prompt.ids)} tokens")
+
+
+def _check_engine(text: str) -> bool:
+    engine = Engine(parse_endpoint(text), GrpcioChannel)
+    try:
+        status, answer = engine.channel.unary(HEALTH_CHECK, health_request(), timeout=_TIMEOUT)
+        if status.code == "UNAVAILABLE":
+            return _say(False, f"engine {engine.endpoint}: cannot be reached: {status.message}")
+        if status.code == "DEADLINE_EXCEEDED":
+            return _say(False, f"engine {engine.endpoint}: no answer in {_TIMEOUT:g} s")
+        if status.ok and not read_health(answer):
+            return _say(False, f"engine {engine.endpoint}: it is up but does not serve yet")
+        facts = engine.facts()
+        if not facts.model_path:
+            return _say(
+                False,
+                f"engine {engine.endpoint}: it does not speak SGLang's scheduler service; "
+                "start it with --smg-grpc-mode",
+            )
+        return _say(
+            True,
+            f"engine {engine.endpoint}: serves {facts.model_path}, "
+            f"prompts up to {facts.max_prompt_tokens or 'an unknown number of'} tokens",
+        )
+    finally:
+        engine.close()
+
+
+def _say(good: bool, text: str) -> bool:
+    sys.stdout.write(f"{'ok     ' if good else 'WRONG  '}{text}\n")
+    return good

@@ -1,0 +1,149 @@
+"""Every failure a client can see, and its OpenAI-shaped body.
+
+Strategy: code raises the exception that says whose fault it is; the HTTP boundary
+renders it. What an engine reports is a gRPC status, and one table turns that into an
+HTTP answer: a client's mistake stays a 4xx (SDKs retry a 5xx), an engine's failure
+is a 5xx that names the engine, not the router.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import msgspec
+
+
+class RouterError(Exception):
+    """A failure with an HTTP answer.
+
+    Attributes:
+        status: HTTP status code.
+        type: OpenAI's error class, such as "invalid_request_error".
+        code: A short machine-readable reason, or None.
+        param: The request field at fault, or None.
+        message: What happened, for the person who reads it.
+    """
+
+    status: int = 500
+    type: str = "server_error"
+    code: str | None = None
+    param: str | None = None
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str | None = None,
+        param: str | None = None,
+        status: int | None = None,
+        type: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        if code is not None:
+            self.code = code
+        if param is not None:
+            self.param = param
+        if status is not None:
+            self.status = status
+        if type is not None:
+            self.type = type
+
+    def body(self) -> bytes:
+        """The JSON body that OpenAI's clients know how to read."""
+        return error_body(self.message, self.type, self.param, self.code)
+
+
+class BadRequest(RouterError):
+    """The request cannot be served as it is; sending it again will not help."""
+
+    status = 400
+    type = "invalid_request_error"
+
+
+class EngineError(RouterError):
+    """An engine failed, refused, or could not be reached."""
+
+    status = 502
+    code = "engine_error"
+
+
+class EngineTimeout(EngineError):
+    """An engine took longer than one of our deadlines."""
+
+    status = 504
+    type = "timeout_error"
+    code = "engine_timeout"
+
+
+class ConfigError(Exception):
+    """A setting is wrong; the message is one line that names it."""
+
+
+def error_body(message: str, type: str, param: str | None, code: str | None) -> bytes:
+    """Renders OpenAI's error object."""
+    return msgspec.json.encode(
+        {"error": {"message": message, "type": type, "param": param, "code": code}}
+    )
+
+
+class _Answer(NamedTuple):
+    status: int
+    type: str
+    code: str
+
+
+_INVALID = _Answer(400, "invalid_request_error", "engine_refused")
+_UNREACHABLE = _Answer(503, "server_error", "engine_unavailable")
+_TIMEOUT = _Answer(504, "timeout_error", "engine_timeout")
+_BROKEN = _Answer(502, "server_error", "engine_error")
+
+# gRPC status name -> HTTP. What is not listed is a failure inside the engine.
+_BY_GRPC_STATUS = {
+    "INVALID_ARGUMENT": _INVALID,
+    "OUT_OF_RANGE": _INVALID,
+    "NOT_FOUND": _Answer(404, "invalid_request_error", "not_found"),
+    "DEADLINE_EXCEEDED": _TIMEOUT,
+    "RESOURCE_EXHAUSTED": _Answer(429, "rate_limit_error", "engine_overloaded"),
+    "UNAVAILABLE": _UNREACHABLE,
+    "UNIMPLEMENTED": _Answer(501, "server_error", "engine_unsupported"),
+}
+
+# HTTP status that an engine before SGLang 0.5.10 reports inside a response.
+_BY_HTTP_STATUS = {
+    "400": _INVALID,
+    "404": _BY_GRPC_STATUS["NOT_FOUND"],
+    "408": _TIMEOUT,
+    "429": _BY_GRPC_STATUS["RESOURCE_EXHAUSTED"],
+    "503": _UNREACHABLE,
+    "504": _TIMEOUT,
+}
+
+
+def from_grpc_status(name: str, detail: str) -> RouterError:
+    """The error for a gRPC status other than OK.
+
+    Args:
+        name: The status code's name, such as "UNAVAILABLE".
+        detail: The engine's own words.
+    """
+    return _engine_failure(_BY_GRPC_STATUS.get(name, _BROKEN), detail or name)
+
+
+def from_engine_response(http_status: str, detail: str) -> RouterError:
+    """The error for a failure that an older engine reports inside its response."""
+    return _engine_failure(_BY_HTTP_STATUS.get(http_status, _BROKEN), detail or "no reason given")
+
+
+def _engine_failure(answer: _Answer, detail: str) -> RouterError:
+    kind: type[RouterError] = EngineError
+    if answer is _TIMEOUT:
+        kind = EngineTimeout
+    elif answer.status < 429:
+        kind = BadRequest
+    prefix = {
+        503: "The engine is not available: ",
+        502: "The engine failed: ",
+        504: "The engine took too long: ",
+    }.get(answer.status, "")
+    return kind(prefix + detail, status=answer.status, type=answer.type, code=answer.code)

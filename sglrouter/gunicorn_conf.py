@@ -1,0 +1,91 @@
+"""gunicorn's configuration, made from ours; deploy/gunicorn.conf.py is a line round it.
+
+Importing this module reads the settings and patches the process for gevent, which has
+to happen before anything else is imported. It is for gunicorn alone to import.
+"""
+
+# ruff: noqa: E402
+from gevent import monkey
+
+monkey.patch_all()
+
+import logging
+import logging.handlers
+import os
+import threading
+from pathlib import Path
+from typing import Any
+
+from sglrouter.config import Settings, load_settings
+from sglrouter.errors import ConfigError
+
+
+def _load() -> Settings:
+    try:
+        return load_settings()
+    except ConfigError as exc:
+        raise SystemExit(f"sglrouter: {exc}") from exc
+
+
+def _log_file(settings: Settings) -> str:
+    if not settings.log_dir:
+        return "-"
+    try:
+        Path(settings.log_dir).mkdir(parents=True, exist_ok=True)
+    except OSError as exc:
+        raise SystemExit(f"sglrouter: log_dir: {exc}") from exc
+    return str(Path(settings.log_dir) / "sglrouter.log")
+
+
+_settings = _load()
+_log = _log_file(_settings)
+
+_handler: logging.Handler = (
+    logging.StreamHandler() if _log == "-" else logging.handlers.WatchedFileHandler(_log)
+)
+logging.basicConfig(
+    level=_settings.log_level.upper(),
+    format="[%(asctime)s] [%(process)d] [%(levelname)s] %(message)s",
+    datefmt="%Y-%m-%d %H:%M:%S %z",
+    handlers=[_handler],
+)
+
+# One item of a batch gains nothing from the tokenizer's threads, and a fork after
+# they have been used draws a warning.
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+
+wsgi_app = "sglrouter.app:application()"
+proc_name = "sglrouter"
+bind = [f"[{_settings.host}]:{_settings.port}" if ":" in _settings.host else f"{_settings.host}:{_settings.port}"]
+workers = _settings.workers or len(os.sched_getaffinity(0))
+worker_class = "sglrouter.worker.RouterWorker"
+worker_connections = _settings.worker_connections
+# The tokenizer and its tables are loaded once and shared.
+preload_app = True
+keepalive = _settings.keepalive
+graceful_timeout = _settings.graceful_timeout
+# A worker whose event loop stands still this long is replaced; no bound on requests.
+timeout = 60
+backlog = 2048
+worker_tmp_dir = "/dev/shm" if os.path.isdir("/dev/shm") else None  # noqa: S108
+# It would be a thread in a master that forks, and nobody has asked for it.
+control_socket_disable = True
+# The C parser that the package index holds is older than gunicorn wants.
+http_parser = "python"
+loglevel = _settings.log_level
+errorlog = _log
+accesslog = _log if _settings.access_log else None
+access_log_format = '%(h)s "%(r)s" %(s)s %(B)s %(D)sus'
+
+
+def post_worker_init(worker: Any) -> None:
+    """Connects to the engines, so that the first request need not wait for it."""
+    pool = worker.wsgi.pool
+    for engine in pool.engines:
+        threading.Thread(target=engine.facts, name="engine-facts", daemon=True).start()
+
+
+def worker_exit(_server: Any, worker: Any) -> None:
+    """Ends the connections to the engines."""
+    if getattr(worker, "wsgi", None) is not None:
+        worker.wsgi.pool.close()

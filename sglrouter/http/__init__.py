@@ -1,0 +1,1 @@
+"""The HTTP side: Falcon resources and what they share."""

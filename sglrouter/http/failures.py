@@ -1,0 +1,59 @@
+"""Every failure leaves the server as OpenAI's error object."""
+
+from __future__ import annotations
+
+import logging
+
+import falcon
+
+from sglrouter.errors import RouterError, error_body
+
+logger = logging.getLogger(__name__)
+
+# Seconds after which an overloaded or unreachable engine may be tried again.
+_RETRY_AFTER = "1"
+
+
+def install(app: falcon.App) -> None:
+    """Makes the app answer with OpenAI's error object, whatever goes wrong."""
+    app.add_error_handler(Exception, _on_exception)
+    app.add_error_handler(RouterError, _on_router_error)
+    app.add_error_handler(falcon.HTTPError, _on_http_error)
+
+
+def _on_router_error(
+    _req: falcon.Request, resp: falcon.Response, error: RouterError, _params: object
+) -> None:
+    resp.status = error.status
+    resp.content_type = falcon.MEDIA_JSON
+    resp.data = error.body()
+    if error.status in (429, 503):
+        resp.set_header("Retry-After", _RETRY_AFTER)
+
+
+def _on_http_error(
+    req: falcon.Request, resp: falcon.Response, error: falcon.HTTPError, _params: object
+) -> None:
+    """Falcon's own errors: no such path, wrong method, malformed request."""
+    if error.status_code == 404:
+        message, code = f"There is nothing at {req.path}", "not_found"
+    elif error.status_code == 405:
+        message, code = f"{req.path} does not take {req.method}", "method_not_allowed"
+    else:
+        message, code = error.description or error.title, "invalid_request"
+    resp.status = error.status_code
+    for name, value in dict(error.headers or {}).items():
+        resp.set_header(name, value)
+    resp.content_type = falcon.MEDIA_JSON
+    kind = "invalid_request_error" if error.status_code < 500 else "server_error"
+    resp.data = error_body(message, kind, None, code)
+
+
+def _on_exception(
+    req: falcon.Request, resp: falcon.Response, error: Exception, _params: object
+) -> None:
+    """A bug of ours: all details to the log, none to the client."""
+    logger.error("%s %s failed", req.method, req.path, exc_info=error)
+    resp.status = 500
+    resp.content_type = falcon.MEDIA_JSON
+    resp.data = error_body("The router failed", "server_error", None, "internal_error")

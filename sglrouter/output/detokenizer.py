@@ -1,0 +1,148 @@
+"""Picks how a model's ids become text: the compiled table, or the library.
+
+The library's way is for the rare tokenizer whose decoder joins tokens by their
+neighbours (WordPiece, Metaspace, none). It decodes a window of recent ids twice, with
+and without the new one, and returns the difference. The window is bounded, so the
+time stays linear, and so does the text held back for an incomplete character.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Protocol
+
+import tokenizers
+
+from sglrouter._fast.detok import Detokenizer, Vocabulary
+from sglrouter._fast.wire import GenerateReader
+from sglrouter.output.vocabulary import build_token_table
+
+
+class TextDecoder(Protocol):
+    """One sample's ids to text; see sglrouter._fast.detok.Detokenizer."""
+
+    @property
+    def produced(self) -> int:
+        """Bytes of text returned so far."""
+
+    def feed(self, reader: GenerateReader) -> bytes:
+        """Takes the ids that the reader has gathered; returns the text they complete."""
+
+    def finish(self, stopped: bool = True) -> bytes:
+        """Ends the sample; a stop token that came last is text unless it stopped it."""
+
+    def take_starts(self) -> list[int]:
+        """Where each token since the last call begins, in bytes of text."""
+
+
+class DetokenizerFactory:
+    """Makes a decoder for each sample of one model.
+
+    Args:
+        tokenizer: The model's tokenizer.
+
+    Attributes:
+        vocabulary: The compiled table, or None where the library decodes.
+    """
+
+    def __init__(self, tokenizer: tokenizers.Tokenizer) -> None:
+        table = build_token_table(tokenizer)
+        self.vocabulary: Vocabulary | None = table.vocabulary if table else None
+        self._strip = table.strip_leading_space if table else False
+        self._tokenizer = tokenizer
+
+    def new(
+        self, *, skip_special: bool, stop_ids: Collection[int], want_starts: bool = False
+    ) -> TextDecoder:
+        """Returns a decoder at the start of a sample.
+
+        Args:
+            skip_special: Whether special tokens are left out.
+            stop_ids: Ids that may end the sample.
+            want_starts: Whether take_starts() will be called.
+        """
+        if self.vocabulary is None:
+            return LibraryDetokenizer(self._tokenizer, skip_special, stop_ids)
+        return Detokenizer(self.vocabulary, skip_special, stop_ids, self._strip, want_starts)
+
+    def piece(self, token: int) -> bytes:
+        """The bytes of one token, special or not."""
+        if self.vocabulary is not None:
+            return self.vocabulary.piece(token)
+        return self._tokenizer.decode([token], skip_special_tokens=False).encode()
+
+
+class LibraryDetokenizer:
+    """Decodes with the tokenizer library, a bounded window at a time.
+
+    Args:
+        tokenizer: The model's tokenizer.
+        skip_special: Whether special tokens are left out.
+        stop_ids: Ids that may end the sample.
+    """
+
+    # Ids kept before the text that is out already, for the decoder to see its left.
+    _CONTEXT = 6
+    # A character is four bytes at most: more ids than this will never complete it.
+    _LONGEST_WAIT = 16
+
+    def __init__(
+        self, tokenizer: tokenizers.Tokenizer, skip_special: bool, stop_ids: Collection[int]
+    ) -> None:
+        self._tokenizer = tokenizer
+        self._skip_special = skip_special
+        self._stop_ids = frozenset(stop_ids)
+        self._held: int | None = None
+        self._window: list[int] = []
+        self._done = 0  # ids of the window whose text is out
+        self._starts: list[int] = []
+        self.produced = 0
+
+    def feed(self, reader: GenerateReader) -> bytes:
+        """Takes the ids that the reader has gathered; returns the text they complete."""
+        return b"".join(self._push(token) for token in reader.take_ids())
+
+    def finish(self, stopped: bool = True) -> bytes:
+        """Ends the sample and returns what was held back."""
+        text = b""
+        if self._held is not None and not stopped:
+            text = self._append(self._held)
+        self._held = None
+        return text + self._release(last=True)
+
+    def take_starts(self) -> list[int]:
+        """Where each token since the last call begins, in bytes of text."""
+        taken, self._starts = self._starts, []
+        return taken
+
+    def _push(self, token: int) -> bytes:
+        text = b""
+        if self._held is not None:
+            text = self._append(self._held)
+            self._held = None
+        if token in self._stop_ids:
+            self._held = token
+            return text
+        return text + self._append(token)
+
+    def _append(self, token: int) -> bytes:
+        self._starts.append(self.produced)
+        self._window.append(token)
+        return self._release(last=False)
+
+    def _release(self, *, last: bool) -> bytes:
+        waiting = len(self._window) - self._done
+        if not waiting:
+            return b""
+        before = self._decode(self._window[: self._done])
+        after = self._decode(self._window)
+        if after.endswith("\ufffd") and not last and waiting < self._LONGEST_WAIT:
+            return b""
+        self._window = self._window[-self._CONTEXT :]
+        self._done = len(self._window)
+        text = after[len(before) :].encode()
+        self.produced += len(text)
+        return text
+
+    def _decode(self, ids: list[int]) -> str:
+        return self._tokenizer.decode(ids, skip_special_tokens=self._skip_special)

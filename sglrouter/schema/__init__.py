@@ -1,0 +1,1 @@
+"""What clients send: typed, checked, with errors that name the field."""
