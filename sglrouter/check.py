@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 
+import msgspec
+
 from sglrouter.app import model_directory
 from sglrouter.backend.grpcio import GrpcioChannel
 from sglrouter.backend.pool import Engine
@@ -29,8 +31,6 @@ def run_checks(settings: Settings) -> int:
 
 
 def _check_model(settings: Settings) -> bool:
-    import msgspec
-
     try:
         impatient = msgspec.structs.replace(settings, engine_start_timeout=0.0)
         model = load_model(settings, model_directory(impatient))
@@ -43,8 +43,11 @@ def _check_model(settings: Settings) -> bool:
         f"eos ids {sorted(model.files.eos_ids) or 'unknown'}",
     )
     if not model.files.eos_ids:
-        _say(True, "tokenizer: no eos id in config.json or generation_config.json; the engine's "
-             "own will end answers, but its text may show")
+        _say(
+            True,
+            "tokenizer: no eos id in config.json or generation_config.json; the engine's own "
+            "will end answers, but its text may show",
+        )
     return _check_template(model)
 
 

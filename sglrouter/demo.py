@@ -35,18 +35,17 @@ def run_demo(port: int, question: str) -> int:
     signal.signal(signal.SIGTERM, _interrupt)
     engine_port = _free_port()
     port = port or _free_port()
-    base = [sys.executable, "-m", "sglrouter"]
     children = []
     try:
-        children.append(subprocess.Popen([*base, "sim", "--port", str(engine_port), "--delay-ms", "20"]))  # noqa: E501, S603
+        children.append(_start("sim", "--port", str(engine_port), "--delay-ms", "20"))
         children.append(
-            subprocess.Popen(  # noqa: S603
-                [*base, "serve", "--host", "127.0.0.1", "--port", str(port), "--workers", "1",
-                 "--engine", f"grpc://127.0.0.1:{engine_port}", "--tokenizer", str(TINY_MODEL),
-                 "--model-name", "tiny"],
-                env={**os.environ, "SGLROUTER_LOG_LEVEL": "warning"},
+            _start(
+                "serve",
+                *("--host", "127.0.0.1", "--port", str(port), "--workers", "1"),
+                *("--engine", f"grpc://127.0.0.1:{engine_port}"),
+                *("--tokenizer", str(TINY_MODEL), "--model-name", "tiny"),
             )
-        )  # fmt: skip
+        )
         if not _wait_until_ready(port, children):
             _say("The demo did not start: see the messages above.\n")
             return 1
@@ -71,6 +70,13 @@ def run_demo(port: int, question: str) -> int:
             child.terminate()
         for child in children:
             child.wait()
+
+
+def _start(*arguments: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(  # noqa: S603 (our own command)
+        [sys.executable, "-m", "sglrouter", *arguments],
+        env={**os.environ, "SGLROUTER_LOG_LEVEL": "warning"},
+    )
 
 
 def _interrupt(_signal: int, _frame: FrameType | None) -> None:

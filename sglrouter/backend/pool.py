@@ -73,13 +73,15 @@ class Engine:
 
     def facts(self) -> EngineFacts:
         """What the engine says of itself; empty facts while it does not answer."""
-        if self._facts is None:
-            with self._asking:
-                # Another request may have asked while this one waited.
-                if self._facts is None and time.monotonic() >= self._ask_again:
-                    self._facts = self._ask_facts()
-                    self._ask_again = time.monotonic() + _ASK_AGAIN
-        return self._facts or EngineFacts()
+        return self._facts or self._ask_once() or EngineFacts()
+
+    def _ask_once(self) -> EngineFacts | None:
+        """Asks, unless another request did while this one waited for its turn."""
+        with self._asking:
+            if self._facts is None and time.monotonic() >= self._ask_again:
+                self._facts = self._ask_facts()
+                self._ask_again = time.monotonic() + _ASK_AGAIN
+            return self._facts
 
     def _ask_facts(self) -> EngineFacts | None:
         status, answer = self.channel.unary(

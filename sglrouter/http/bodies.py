@@ -21,7 +21,7 @@ def read_body(req: falcon.Request, limit: int) -> bytes:
         RouterError: The body is larger (413).
     """
     length = req.content_length
-    body = b""
+    body: bytes = b""
     if length is None or length <= limit:
         body = req.env["wsgi.input"].read(limit + 1 if length is None else length)
         if len(body) <= limit:

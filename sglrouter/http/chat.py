@@ -78,11 +78,9 @@ class ChatCompletions:
         if request.stream:
             self._stream(request, resp, head, plan, samples, generation)
         else:
-            self._whole(request, resp, head, plan, samples, generation)
+            self._whole(resp, head, plan, samples, generation)
 
-    def _plan(
-        self, request: ChatRequest, limits: Limits, defaults: dict[str, float]
-    ) -> _Plan:
+    def _plan(self, request: ChatRequest, limits: Limits, defaults: dict[str, float]) -> _Plan:
         """Checks everything before anything is sent."""
         if request.continue_final_message:
             raise BadRequest(
@@ -181,7 +179,6 @@ class ChatCompletions:
 
     def _whole(
         self,
-        request: ChatRequest,
         resp: falcon.Response,
         head: ChatHead,
         plan: _Plan,

@@ -12,7 +12,8 @@ from sglrouter.schema.chat import ChatRequest
 
 Constraint = tuple[str, str]
 
-_encode = msgspec.json.Encoder().encode
+# Where JSON Schema keeps what references name, now and before its 2019 draft.
+_DEFINITIONS = ("$defs", "definitions")
 
 
 def response_constraint(request: ChatRequest) -> Constraint | None:
@@ -49,9 +50,9 @@ def _response_format(wanted: dict[str, Any]) -> Constraint | None:
         if not isinstance(schema, dict):
             where = "response_format.json_schema.schema"
             raise BadRequest(f"{where} must be an object", param=where)
-        return "json_schema", _encode(schema).decode()
+        return "json_schema", _encode(schema, "response_format")
     if kind == "structural_tag":
-        return "structural_tag", _encode(wanted).decode()
+        return "structural_tag", _encode(wanted, "response_format")
     raise BadRequest(
         "response_format.type must be text, json_object, json_schema or structural_tag",
         param="response_format.type",
@@ -79,7 +80,7 @@ def choose_tools(request: ChatRequest) -> Tools:
     tools = request.tools or []
     for i, tool in enumerate(tools):
         function = tool.get("function")
-        if tool.get("type", "function") != "function" or not isinstance(function, dict):
+        if tool.get("type") not in (None, "function") or not isinstance(function, dict):
             raise BadRequest(f"tools[{i}] must be a function", param=f"tools[{i}]")
         if not isinstance(function.get("name"), str) or not function["name"]:
             where = f"tools[{i}].function.name"
@@ -114,24 +115,20 @@ def forced_call_constraint(tools: Sequence[dict[str, Any]], *, parallel: bool) -
 
     The form is SGLang's: [{"name": ..., "parameters": {...}}, ...].
     """
-    definitions: dict[str, Any] = {}
+    definitions: dict[str, dict[str, Any]] = {}
     items = []
-    for tool in tools:
+    for i, tool in enumerate(tools):
         function = tool["function"]
-        parameters = function.get("parameters") or {"type": "object", "properties": {}}
+        parameters = _parameters(function, f"tools[{i}].function.parameters")
         # References are written against the root of the schema.
-        for name, definition in parameters.get("$defs", {}).items():
-            if definitions.setdefault(name, definition) != definition:
-                raise BadRequest(
-                    f"Two tools define {name} in $defs differently", param="tools"
-                )
+        for key in _DEFINITIONS:
+            if key in parameters:
+                _merge(definitions.setdefault(key, {}), parameters.pop(key), key)
         items.append(
             {
                 "properties": {
                     "name": {"type": "string", "enum": [function["name"]]},
-                    "parameters": {
-                        key: value for key, value in parameters.items() if key != "$defs"
-                    },
+                    "parameters": parameters,
                 },
                 "required": ["name", "parameters"],
             }
@@ -140,9 +137,38 @@ def forced_call_constraint(tools: Sequence[dict[str, Any]], *, parallel: bool) -
         "type": "array",
         "minItems": 1,
         "items": {"type": "object", "anyOf": items},
+        **definitions,
     }
     if not parallel:
         schema["maxItems"] = 1
-    if definitions:
-        schema["$defs"] = definitions
-    return "json_schema", _encode(schema).decode()
+    return "json_schema", _encode(schema, "tools")
+
+
+def _parameters(function: dict[str, Any], where: str) -> dict[str, Any]:
+    """A copy of a tool's schema, with definitions that are objects."""
+    parameters = function.get("parameters")
+    if parameters is None or parameters == {}:
+        return {"type": "object", "properties": {}}
+    if not isinstance(parameters, dict):
+        raise BadRequest(f"{where} must be an object", param=where)
+    for key in _DEFINITIONS:
+        if not isinstance(parameters.get(key, {}), dict):
+            raise BadRequest(f"{where}.{key} must be an object", param=f"{where}.{key}")
+    return dict(parameters)
+
+
+def _merge(definitions: dict[str, Any], more: dict[str, Any], key: str) -> None:
+    for name, definition in more.items():
+        try:
+            same = definitions.setdefault(name, definition) == definition
+        except RecursionError:
+            same = False
+        if not same:
+            raise BadRequest(f"Two tools define {name} in {key} differently", param="tools")
+
+
+def _encode(value: object, where: str) -> str:
+    try:
+        return msgspec.json.encode(value).decode()
+    except RecursionError as exc:
+        raise BadRequest(f"{where} is nested too deeply", param=where) from exc

@@ -14,7 +14,7 @@ logger = logging.getLogger(__name__)
 _RETRY_AFTER = "1"
 
 
-def install(app: falcon.App) -> None:
+def install(app: falcon.App[falcon.Request, falcon.Response]) -> None:
     """Makes the app answer with OpenAI's error object, whatever goes wrong."""
     app.add_error_handler(Exception, _on_exception)
     app.add_error_handler(RouterError, _on_router_error)

@@ -24,6 +24,9 @@ MAX_TOP_LOGPROBS = 20
 MAX_BIASES = 1024
 # The largest finite float32, which is what the wire carries.
 _FLOAT_MAX = 3.4028234e38
+# The smallest normal one. Less would become zero, which engines take for "left out".
+_FLOAT_MIN = 1.17549435e-38
+_INT_MAX = 2**31 - 1
 
 
 class Limits(msgspec.Struct, frozen=True):
@@ -126,18 +129,15 @@ def sampling(
     top_p = number("top_p", 1.0, 0.0, 1.0)
     if top_p == 0.0:
         raise _out_of_range("top_p", 0.0, "above 0 and at most 1")
-    max_new_tokens = _max_new_tokens(request, prompt_tokens, limits)
-    min_new_tokens = request.min_tokens or 0
-    if min_new_tokens < 0 or (max_new_tokens is not None and min_new_tokens > max_new_tokens):
-        raise _out_of_range("min_tokens", min_new_tokens, "between 0 and max_tokens")
+    min_new_tokens, max_new_tokens = _lengths(request, prompt_tokens, limits)
     return Sampling(
         temperature=number("temperature", 1.0, 0.0, _FLOAT_MAX),
-        top_p=top_p,
+        top_p=max(top_p, _FLOAT_MIN),
         top_k=_top_k(request, defaults),
         min_p=number("min_p", 0.0, 0.0, 1.0),  # above 1 kills
         frequency_penalty=number("frequency_penalty", 0.0, -2.0, 2.0),
         presence_penalty=number("presence_penalty", 0.0, -2.0, 2.0),
-        repetition_penalty=repetition_penalty,  # below 0 kills
+        repetition_penalty=max(repetition_penalty, _FLOAT_MIN),  # below 0 kills
         max_new_tokens=max_new_tokens,
         min_new_tokens=min_new_tokens,
         stop=_stop(request),
@@ -154,23 +154,29 @@ def _out_of_range(name: str, value: object, wanted: str) -> BadRequest:
     return BadRequest(f"{name} must be {wanted}, not {value}", code="invalid_value", param=name)
 
 
-def _max_new_tokens(request: ChatRequest, prompt_tokens: int, limits: Limits) -> int | None:
-    """Clamps to what is left of the context: agents ask for a large number by habit."""
+def _lengths(request: ChatRequest, prompt_tokens: int, limits: Limits) -> tuple[int, int | None]:
+    """The least and the most new tokens.
+
+    Both are clamped to what is left of the context: agents ask for a large number by
+    habit.
+    """
     name = "max_completion_tokens" if request.max_completion_tokens is not None else "max_tokens"
-    wanted: int | None = getattr(request, name)
-    if wanted is None:
-        return None
-    if wanted < 1:
-        raise _out_of_range(name, wanted, "at least 1")
+    most: int | None = getattr(request, name)
+    if most is not None and most < 1:
+        raise _out_of_range(name, most, "at least 1")
+    least = request.min_tokens or 0
+    if least < 0 or (most is not None and least > most):
+        raise _out_of_range("min_tokens", least, f"between 0 and {name}")
+    left = _INT_MAX
     if limits.context_length:
-        wanted = min(wanted, limits.context_length - prompt_tokens)
-    return min(wanted, 2**31 - 1)
+        left = max(1, min(left, limits.context_length - prompt_tokens))
+    return min(least, left), None if most is None else min(most, left)
 
 
 def _top_k(request: ChatRequest, defaults: Mapping[str, float]) -> int:
     value = request.top_k if request.top_k is not None else int(defaults.get("top_k", -1))
     # Below -1 kills; 0 and -1 both mean all.
-    if not -1 <= value < 2**31:
+    if not -1 <= value <= _INT_MAX:
         raise _out_of_range("top_k", value, "-1, for all tokens, or at least 1")
     return value or -1
 

@@ -1,0 +1,65 @@
+"""Which engine gets a request, and what is known of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from sglrouter.backend.pool import Pool
+from sglrouter.config import parse_endpoint
+from sglrouter.sim import SimOptions, SimulatedEngine
+from tests.processes import free_port
+
+
+@contextmanager
+def pool_of(*addresses: str) -> Iterator[Pool]:
+    pool = Pool([parse_endpoint(address) for address in addresses])
+    try:
+        yield pool
+    finally:
+        pool.close()
+
+
+def test_engines_take_turns() -> None:
+    with pool_of("a:1", "b:2", "c:3") as pool:
+        picked = [pool.pick().endpoint.host for _ in range(6)]
+    assert picked == ["a", "b", "c", "a", "b", "c"]
+
+
+def test_an_engine_that_cannot_be_reached_is_passed_over(engine: SimulatedEngine) -> None:
+    with pool_of(f"127.0.0.1:{free_port()}", engine.address) as pool:
+        dead, alive = pool.engines
+        assert not dead.healthy()
+        assert alive.healthy()
+        picked = [pool.pick() for _ in range(6)]
+        # It is tried now and then, or it would never be found to be back.
+        assert picked.count(dead) == 1
+        assert picked.count(alive) == 5
+
+
+def test_a_lone_engine_is_tried_even_if_it_is_down() -> None:
+    with pool_of(f"127.0.0.1:{free_port()}") as pool:
+        assert not pool.engines[0].healthy()
+        assert [pool.pick() for _ in range(3)] == [pool.engines[0]] * 3
+
+
+def test_facts_come_from_the_engine() -> None:
+    with (
+        SimulatedEngine(SimOptions(served_model_name="mine", context_length=100)) as engine,
+        pool_of(engine.address) as pool,
+    ):
+        facts = pool.engines[0].facts()
+    assert facts.served_model_name == "mine"
+    assert facts.max_prompt_tokens == 94
+    assert facts.sampling_defaults["temperature"] == 0.7
+
+
+def test_facts_of_an_engine_that_is_down_are_empty_and_asked_for_again_later() -> None:
+    with pool_of(f"127.0.0.1:{free_port()}") as pool:
+        started = time.monotonic()
+        for _ in range(3):
+            facts = pool.engines[0].facts()
+            assert facts.max_prompt_tokens == 0
+            assert not facts.sampling_defaults
+        assert time.monotonic() - started < 5

@@ -1,0 +1,81 @@
+"""Fixtures that every test may use: the corpus, the tiny model, engines, routers."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Protocol
+
+import pytest
+
+from sglrouter.sim import SimOptions, SimulatedEngine
+from sglrouter.sim.options import TINY_MODEL
+from tests.processes import RouterProcess
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture(scope="session")
+def corpus() -> Path:
+    """The folder of real tokenizers, templates and captures; skips where it is absent."""
+    path = Path(os.environ.get("SGLROUTER_CORPUS") or ROOT.parent / "shared" / "corpus")
+    if not path.is_dir():
+        pytest.skip(f"there is no corpus at {path} (set SGLROUTER_CORPUS)")
+    return path
+
+
+@pytest.fixture(scope="session")
+def tiny_model() -> Path:
+    """The embedded model's folder."""
+    return TINY_MODEL
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[SimulatedEngine]:
+    """An engine of the tiny model for a module's tests, each of which finds it unscripted."""
+    with SimulatedEngine(SimOptions()) as engine:
+        yield engine
+
+
+@pytest.fixture(autouse=True)
+def _fresh_engine(request: pytest.FixtureRequest) -> Iterator[None]:
+    yield
+    if "engine" in request.fixturenames:
+        engine = request.getfixturevalue("engine")
+        if isinstance(engine, SimulatedEngine) and engine.alive:
+            engine.script()
+            engine.fault()
+
+
+class StartRouter(Protocol):
+    """Starts a router with settings by name, and waits until it answers."""
+
+    def __call__(self, **settings: object) -> RouterProcess: ...
+
+
+@pytest.fixture
+def start_router() -> Iterator[StartRouter]:
+    """Starts routers that end with the test."""
+    routers: list[RouterProcess] = []
+
+    def start(**settings: object) -> RouterProcess:
+        router = RouterProcess(settings)
+        routers.append(router)
+        router.start()
+        return router
+
+    yield start
+    for router in routers:
+        router.stop()
+
+
+@pytest.fixture(scope="module")
+def router(engine: SimulatedEngine, tiny_model: Path) -> Iterator[RouterProcess]:
+    """A router in front of `engine`, for a module's tests."""
+    router = RouterProcess(
+        {"engine": f"grpc://{engine.address}", "tokenizer": tiny_model, "model_name": "tiny"}
+    )
+    router.start()
+    yield router
+    router.stop()
