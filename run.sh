@@ -16,15 +16,25 @@ case "${1:-}" in
     ;;
 esac
 
+# Debian's Python comes without venv and headers; install them where we may.
+need() {
+  if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+    echo "Installing $* ..." >&2
+    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "$@" >/dev/null
+  else
+    echo "run.sh needs $* (Debian: apt-get install $*)" >&2
+    exit 1
+  fi
+}
+
 venv=.venv
 stamp=$venv/.installed-run
 if [ ! -e "$stamp" ] || [ pyproject.toml -nt "$stamp" ]; then
-  if ! python3 -c 'import ensurepip, sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
-    echo "run.sh needs Python 3.11 or newer with venv (Debian: apt-get install python3-venv)" >&2
-    exit 1
-  fi
-  if ! command -v "${CC:-cc}" >/dev/null; then
-    echo "run.sh needs a C compiler (Debian: apt-get install gcc python3-dev)" >&2
+  command -v python3 >/dev/null || need python3 python3-venv python3-dev
+  python3 -c 'import ensurepip, venv' 2>/dev/null || need python3-venv python3-dev
+  command -v "${CC:-cc}" >/dev/null || need gcc python3-dev
+  if ! python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then
+    echo "run.sh needs Python 3.11 or newer; python3 is $(python3 --version)" >&2
     exit 1
   fi
   echo "Setting up $venv (a minute or two) ..." >&2
