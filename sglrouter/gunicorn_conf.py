@@ -56,7 +56,11 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 wsgi_app = "sglrouter.app:application()"
 proc_name = "sglrouter"
-bind = [f"[{_settings.host}]:{_settings.port}" if ":" in _settings.host else f"{_settings.host}:{_settings.port}"]
+bind = [
+    f"[{_settings.host}]:{_settings.port}"
+    if ":" in _settings.host
+    else f"{_settings.host}:{_settings.port}"
+]
 workers = _settings.workers or len(os.sched_getaffinity(0))
 worker_class = "sglrouter.worker.RouterWorker"
 worker_connections = _settings.worker_connections

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import time
@@ -207,6 +208,21 @@ def test_a_lost_client_ends_the_engines_work(nginx: Nginx, engine: SimulatedEngi
         assert engine.active == 1
     engine.wait_until(lambda: len(engine.cancelled) == before + 1, PATIENCE)
     engine.wait_until(lambda: engine.active == 0, PATIENCE)
+
+
+def test_a_stream_that_breaks_off_does_not_look_whole(
+    nginx: Nginx, router: RouterProcess, engine: SimulatedEngine
+) -> None:
+    engine.script(ANSWER)
+    engine.fault("hang,after=1")
+    children = Path(f"/proc/{router.pid}/task/{router.pid}/children").read_text()
+    with nginx.http.stream("POST", COMPLETIONS, json=chat_body(stream=True)) as response:
+        pieces = response.iter_text()
+        next(pieces)
+        os.kill(int(children), signal.SIGKILL)
+        with pytest.raises(httpx.RemoteProtocolError):
+            list(pieces)
+    router.wait_until_ready()
 
 
 def test_a_prompt_of_a_megabyte_is_refused_by_the_router(

@@ -7,12 +7,15 @@ import os
 import signal
 import socket
 import time
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import gevent.socket
 import httpx
 import pytest
 
+from sglrouter.worker import RequestWait
 from tests.processes import PATIENCE, RouterProcess, chat_body, joined, sse_data
 
 if TYPE_CHECKING:
@@ -99,19 +102,32 @@ def worker_pids(router: RouterProcess) -> set[int]:
     return {int(pid) for pid in children.split()}
 
 
-def has_pending(pid: int, number: signal.Signals) -> bool:
+def process_status(pid: int) -> dict[str, str]:
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
+
+
+@contextmanager
+def stopped(pid: int) -> Iterator[None]:
+    """Keeps a process from running, as if the machine were busy."""
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        wait_for(lambda: process_status(pid)["State"].startswith("T"), "it does not stop")
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+def is_told(pid: int, number: signal.Signals) -> bool:
     """Whether a signal waits for a process that is stopped."""
-    fields = dict(
-        line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines()
-    )
-    return bool(int(fields["ShdPnd"], 16) & 1 << (number - 1))
+    return bool(int(process_status(pid)["ShdPnd"], 16) & 1 << (number - 1))
 
 
 def test_a_running_stream_ends_and_idle_connections_do_not_wait(
     serve: StartRouter, engine: SimulatedEngine, slowly: None
 ) -> None:
     router = serve()
-    with connect(router) as idle:
+    with connect(router) as idle, connect(router) as silent:
         idle.sendall(LIVENESS)
         assert b" 200 OK" in read_answer(idle)
         with router.http.stream(
@@ -119,10 +135,13 @@ def test_a_running_stream_ends_and_idle_connections_do_not_wait(
         ) as response:
             pieces = response.iter_text()
             text = next(pieces)
+            told = time.monotonic()
             router.signal(signal.SIGTERM)
             wait_for(lambda: refuses(router), "connections are still accepted")
-            # The idle connection is closed while the stream goes on.
+            # They are closed while the stream goes on.
             assert is_closed(idle)
+            assert is_closed(silent)
+            assert time.monotonic() - told < PROMPT
             assert engine.active == 1
             engine.options.token_delay = 0.0
             text += "".join(pieces)
@@ -131,9 +150,7 @@ def test_a_running_stream_ends_and_idle_connections_do_not_wait(
     assert joined([json.loads(event) for event in events[:-1]]) == LONG_ANSWER
     # The stream's own connection is open at the client and idle now: it does not hold
     # the exit up either.
-    started = time.monotonic()
-    assert router.wait() == 0, router.log
-    assert time.monotonic() - started < PROMPT
+    assert router.wait(PROMPT) == 0, router.log
     assert "Traceback" not in router.log
 
 
@@ -179,16 +196,40 @@ def test_a_request_that_has_arrived_is_served(serve: StartRouter) -> None:
         idle.sendall(LIVENESS)
         assert b" 200 OK" in read_answer(idle)
         # The worker sees the request and SIGTERM at the same time.
-        os.kill(worker, signal.SIGSTOP)
-        try:
+        with stopped(worker):
             idle.sendall(LIVENESS)
             router.signal(signal.SIGTERM)
-            wait_for(lambda: has_pending(worker, signal.SIGTERM), "the worker was not told")
-        finally:
-            os.kill(worker, signal.SIGCONT)
+            wait_for(lambda: is_told(worker, signal.SIGTERM), "the worker was not told")
         assert b" 200 OK" in read_answer(idle)
         assert is_closed(idle)
     assert router.wait(PROMPT) == 0
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET / HTTP"])
+def test_a_wait_that_is_brought_forward(sent: bytes) -> None:
+    """What arrives before the loop looks is read; else the wait ends, and early."""
+    ours, theirs = gevent.socket.socketpair()
+    waits: set[RequestWait] = set()
+
+    def wait() -> bytes | None:
+        with RequestWait(KEEPALIVE, 0.0, waits):
+            data: bytes = ours.recv(100)
+            return data
+        return None
+
+    started = time.monotonic()
+    waiting = gevent.spawn(wait)
+    gevent.sleep(0)
+    (known,) = waits
+    if sent:
+        theirs.send(sent)
+    known.bring_forward()
+    known.bring_forward()
+    assert waiting.get() == (sent or None)
+    assert time.monotonic() - started < PROMPT
+    assert not waits
+    ours.close()
+    theirs.close()
 
 
 def test_a_killed_worker_is_replaced(serve: StartRouter) -> None:
@@ -205,15 +246,12 @@ def test_each_of_two_workers_answers(serve: StartRouter) -> None:
     router = serve(workers=2)
     wait_for(lambda: len(worker_pids(router)) == 2, "the second worker is missing")
     for idle in worker_pids(router):
-        # A kept connection would wait for the worker that holds it.
-        os.kill(idle, signal.SIGSTOP)
-        try:
+        with stopped(idle):
+            # On a connection of its own: a kept one would wait for the worker that holds it.
             answer = httpx.post(
                 f"{router.url}/v1/chat/completions", json=chat_body(), timeout=PATIENCE
             )
             assert answer.status_code == 200, answer.text
-        finally:
-            os.kill(idle, signal.SIGCONT)
     router.signal(signal.SIGTERM)
     assert router.wait(PROMPT) == 0
 
