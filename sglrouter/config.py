@@ -9,7 +9,9 @@ checked by itself, so that a wrong one is a single line that names its source.
 
 from __future__ import annotations
 
+import math
 import os
+import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -32,6 +34,9 @@ ALIASES = {
     "LOG_DIR": "log_dir",
     "LOG_LEVEL": "log_level",
 }
+
+# The original's words for levels that Python calls otherwise.
+_LOG_LEVELS = {"warn": "warning", "fatal": "critical"}
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,7 +62,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         str, Meta(description="Jinja file that replaces the model's own chat template.")
     ] = ""
     model_name: Annotated[
-        str, Meta(description="Name shown in /v1/models; empty means the model folder's name.")
+        str, Meta(description="Name shown in /v1/models; empty means the folder's or the engine's.")
     ] = ""
     tool_call_parser: Annotated[
         str, Meta(description="Format of the model's tool calls, as SGLang names it.")
@@ -140,8 +145,15 @@ class Endpoint(NamedTuple):
         return f"{'grpcs' if self.tls else 'grpc'}://{self.target}"
 
 
+_ENDPOINT = re.compile(
+    r"(?:\[(?P<ipv6>[0-9A-Fa-f:.]+(?:%\w+)?)\]|(?P<name>[^\s:/@?#,\[\]]+)):(?P<port>[0-9]{1,5})/?"
+)
+
+
 def parse_endpoint(text: str) -> Endpoint:
     """Reads grpc://HOST:PORT, grpcs://HOST:PORT or HOST:PORT.
+
+    An IPv6 address stands in brackets.
 
     Raises:
         ValueError: The text is none of them.
@@ -151,17 +163,17 @@ def parse_endpoint(text: str) -> Endpoint:
         scheme, rest = "grpc", text
     if scheme not in ("grpc", "grpcs"):
         raise ValueError(f"{text!r} should begin with grpc:// or grpcs://")
-    host, colon, port = rest.rstrip("/").rpartition(":")
-    host = host.removeprefix("[").removesuffix("]")
-    if not colon or not host or not port.isascii() or not port.isdigit():
+    found = _ENDPOINT.fullmatch(rest)
+    if found is None:
         raise ValueError(f"{text!r} should be grpc://HOST:PORT")
-    if not 1 <= int(port) <= 65535:
+    port = int(found["port"])
+    if not 1 <= port <= 65535:
         raise ValueError(f"{text!r} has a port outside 1 to 65535")
-    return Endpoint(host, int(port), scheme == "grpcs")
+    return Endpoint(found["ipv6"] or found["name"], port, scheme == "grpcs")
 
 
 _TYPES = get_type_hints(Settings, include_extras=True)
-_FIELDS = {field.name: field for field in msgspec.structs.fields(Settings)}
+_FIELDS = tuple(field.name for field in msgspec.structs.fields(Settings))
 
 
 def load_settings(
@@ -213,12 +225,9 @@ def settings_table() -> str:
     for variable, name in ALIASES.items():
         originals.setdefault(name, []).append(f"`{variable}`")
     lines = ["| setting | default | meaning | original's name |", "|---|---|---|---|"]
-    for name, field in _FIELDS.items():
-        default = (
-            field.default
-            if field.default is not msgspec.NODEFAULT
-            else field.default_factory()  # type: ignore[operator]
-        )
+    defaults = Settings()
+    for name in _FIELDS:
+        default = getattr(defaults, name)
         shown = ",".join(default) if isinstance(default, list) else str(default)
         shown = shown.lower() if isinstance(default, bool) else shown
         lines.append(
@@ -256,10 +265,11 @@ def _checked(source: str, name: str, value: Any) -> Any:
                     raise ConfigError(f"{source}: {exc}") from exc
     elif name == "log_level" and isinstance(value, str):
         value = value.lower()
+        value = _LOG_LEVELS.get(value, value)
     try:
         converted = msgspec.convert(value, _TYPES[name], strict=False)
     except msgspec.ValidationError as exc:
         raise ConfigError(f"{source}: {exc} (got {value!r})") from exc
-    if isinstance(converted, float) and converted != converted:
-        raise ConfigError(f"{source}: not a number (got {value!r})")
+    if isinstance(converted, float) and not math.isfinite(converted):
+        raise ConfigError(f"{source}: not a finite number (got {value!r})")
     return converted

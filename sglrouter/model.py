@@ -18,7 +18,8 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
     """Everything made from a model's files.
 
     Attributes:
-        name: What clients call it.
+        name: What the operator calls it; empty if the files came from an engine and
+            nobody has said.
         created: Unix time of loading, in seconds.
         files: What the files say.
         vocab_size: Ids from here on do not exist.
@@ -49,7 +50,8 @@ def load_model(settings: Settings, directory: Path) -> Model:
     files = read_model_files(directory)
     tokenizer = load_tokenizer(files.directory)
     return Model(
-        name=settings.model_name or files.name,
+        # A folder in the cache is named by a digest.
+        name=settings.model_name or (files.name if settings.tokenizer else ""),
         created=int(time.time()),
         files=files,
         vocab_size=files.vocab_size or vocabulary_size(tokenizer),

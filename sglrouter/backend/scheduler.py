@@ -137,6 +137,11 @@ class EngineFacts(msgspec.Struct, frozen=True):
     served_model_name: str = ""
     model_path: str = ""
 
+    @property
+    def model_name(self) -> str:
+        """What the engine's operator would call the model; empty if unknown."""
+        return self.served_model_name or self.model_path.rstrip("/").rpartition("/")[2]
+
 
 def model_info_request() -> bytes:
     """Serializes a GetModelInfoRequest."""

@@ -18,6 +18,7 @@ from sglrouter.errors import BadRequest
 from sglrouter.http.bodies import read_body
 from sglrouter.http.constraints import choose_tools, forced_call_constraint, response_constraint
 from sglrouter.http.sampling import Limits, check_prompt, choices, sampling, top_logprobs
+from sglrouter.http.service import model_name
 from sglrouter.http.streaming import EventStream
 from sglrouter.model import Model
 from sglrouter.output.chat import ChatCompletion, ChatHead, ChatStream
@@ -73,7 +74,9 @@ class ChatCompletions:
         )
         samples = [self._sample(request, plan) for _ in range(plan.n)]
         head = ChatHead(
-            f"chatcmpl-{uuid.uuid4().hex}", int(time.time()), request.model or self._model.name
+            f"chatcmpl-{uuid.uuid4().hex}",
+            int(time.time()),
+            request.model or model_name(self._model, facts),
         )
         if request.stream:
             self._stream(request, resp, head, plan, samples, generation)

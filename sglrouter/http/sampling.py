@@ -8,7 +8,6 @@ HTTP server; the reasons for the deadly ones are in the constants.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 
 import msgspec
@@ -58,8 +57,9 @@ def top_logprobs(request: ChatRequest, limits: Limits) -> int:
     count = request.top_logprobs
     if count is None:
         return 0
-    if not 0 <= count <= min(MAX_TOP_LOGPROBS, limits.vocab_size):
-        raise _out_of_range("top_logprobs", count, f"between 0 and {MAX_TOP_LOGPROBS}")
+    most = min(MAX_TOP_LOGPROBS, limits.vocab_size)  # more than there are kills
+    if not 0 <= count <= most:
+        raise _out_of_range("top_logprobs", count, f"between 0 and {most}")
     if count and not request.logprobs:
         raise BadRequest("top_logprobs needs logprobs to be true", param="top_logprobs")
     return count
@@ -118,7 +118,7 @@ def sampling(
         value = getattr(request, name)
         if value is None:
             value = defaults.get(name, fallback)
-        if not low <= value <= high or not math.isfinite(value):
+        if not low <= value <= high:
             bounds = f"between {low:g} and {high:g}" if high < _FLOAT_MAX else f"at least {low:g}"
             raise _out_of_range(name, value, bounds)
         return float(value)

@@ -6,9 +6,15 @@ import falcon
 import msgspec
 
 from sglrouter.backend.pool import Pool
+from sglrouter.backend.scheduler import EngineFacts
 from sglrouter.model import Model
 
 _encode = msgspec.json.Encoder().encode
+
+
+def model_name(model: Model, facts: EngineFacts) -> str:
+    """What clients call the model: the operator's name for it, or the engine's."""
+    return model.name or facts.model_name or "default"
 
 
 class Health:
@@ -52,16 +58,17 @@ class Models:
 
     def on_get_one(self, _req: falcon.Request, resp: falcon.Response, name: str) -> None:
         """Shows the model, if that is its name."""
-        if name != self._model.name:
+        entry = self._entry()
+        if name != entry["id"]:
             raise falcon.HTTPNotFound
         resp.content_type = falcon.MEDIA_JSON
-        resp.data = _encode(self._entry())
+        resp.data = _encode(entry)
 
     def _entry(self) -> dict[str, object]:
         """Agents size their prompts by max_model_len."""
         model = self._model
         return {
-            "id": model.name,
+            "id": model_name(model, self._pool.engines[0].facts()),
             "object": "model",
             "created": model.created,
             "owned_by": "sglang",

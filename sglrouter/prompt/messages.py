@@ -18,6 +18,9 @@ Message = dict[str, Any]
 
 _TEXT_PARTS = ("text", "input_text")
 
+# What a turn's reasoning is called by clients, the name that templates read first.
+_REASONING = ("reasoning_content", "thinking", "reasoning")
+
 
 def normalise(
     messages: Sequence[Mapping[str, Any]], *, content_format: str, knows_developer: bool
@@ -44,7 +47,8 @@ def normalise(
 def _normalise_one(
     message: Mapping[str, Any], where: str, content_format: str, knows_developer: bool
 ) -> Message:
-    out = dict(message)
+    # SDKs write out the fields that a message has not; templates test for presence.
+    out = {key: value for key, value in message.items() if value is not None}
     role = out.get("role")
     if not isinstance(role, str) or not role:
         raise BadRequest(f"{where}.role must be a non-empty string", param=f"{where}.role")
@@ -53,9 +57,13 @@ def _normalise_one(
     out["content"] = _content(out.get("content"), f"{where}.content", role, content_format)
     if out.get("tool_calls"):
         out["tool_calls"] = _tool_calls(out["tool_calls"], f"{where}.tool_calls")
-    elif "tool_calls" in out:
-        # null and [] mean the same as nothing, but templates test for presence.
-        del out["tool_calls"]
+    else:
+        out.pop("tool_calls", None)
+    reasoning = next((out[name] for name in _REASONING if name in out), None)
+    if reasoning is not None:
+        # gpt-oss reads thinking, all others reasoning_content.
+        out.setdefault("thinking", reasoning)
+        out["reasoning_content"] = reasoning
     return out
 
 

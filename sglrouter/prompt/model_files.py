@@ -7,9 +7,11 @@ constants. Any of the files may be missing.
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 import msgspec
 
@@ -29,6 +31,9 @@ _CONTEXT_KEYS = (
 
 # Tokenizers without a limit say so with a number like 1e30.
 _NO_LIMIT = 10**9
+
+# Where Hugging Face keeps templates for special cases, and where it once did.
+_TEMPLATE_FOLDERS = ("chat_templates", "additional_chat_templates")
 
 _SPECIAL_TOKENS = (
     "bos_token",
@@ -77,7 +82,9 @@ def read_model_files(directory: Path) -> ModelFiles:
     if not directory.is_dir():
         raise ConfigError(f"tokenizer: there is no folder {directory}")
     config = _read_json(directory / "config.json")
-    text_config = config.get("text_config") or {}
+    text_config = config.get("text_config")
+    if not isinstance(text_config, dict):
+        text_config = {}
     generation = _read_json(directory / "generation_config.json")
     tokenizer = _read_json(directory / "tokenizer_config.json")
     return ModelFiles(
@@ -91,41 +98,51 @@ def read_model_files(directory: Path) -> ModelFiles:
         vocab_size=_integer(config, "vocab_size") or _integer(text_config, "vocab_size"),
         context_length=_context_length(config, text_config, tokenizer),
         sampling_defaults={
-            key: generation[key]
-            for key in SAMPLING_DEFAULTS
-            if isinstance(generation.get(key), int | float)
+            key: generation[key] for key in SAMPLING_DEFAULTS if _is_number(generation.get(key))
         },
-        special_tokens=_special_tokens(tokenizer, _read_json(directory / "special_tokens_map.json")),
+        special_tokens=_special_tokens(
+            tokenizer, _read_json(directory / "special_tokens_map.json")
+        ),
         chat_templates=_chat_templates(directory, tokenizer),
     )
 
 
 def _read_json(path: Path) -> dict[str, Any]:
     try:
-        return msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
+        # Not msgspec: Python wrote these files, and writes Infinity where it means it.
+        found = json.loads(path.read_bytes())
     except FileNotFoundError:
         return {}
     except OSError as exc:
         raise ConfigError(f"{path}: {exc.strerror}") from exc
-    except (msgspec.DecodeError, UnicodeDecodeError) as exc:
-        raise ConfigError(f"{path}: not valid: {exc}") from exc
+    except (ValueError, RecursionError) as exc:
+        raise ConfigError(f"{path}: not valid JSON: {exc}") from exc
+    if not isinstance(found, dict):
+        raise ConfigError(f"{path}: not a JSON object")
+    return found
+
+
+def _is_number(value: object) -> TypeGuard[int | float]:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return -math.inf < value < math.inf
 
 
 def _ids(value: object) -> list[int]:
     values = value if isinstance(value, list) else [value]
-    return [item for item in values if isinstance(item, int) and item >= 0]
+    return [item for item in values if _is_number(item) and isinstance(item, int) and item >= 0]
 
 
 def _integer(config: Mapping[str, Any], key: str) -> int:
     value = config.get(key)
-    return value if isinstance(value, int) and value > 0 else 0
+    return value if _is_number(value) and isinstance(value, int) and value > 0 else 0
 
 
 def _context_length(*sources: Mapping[str, Any]) -> int:
     for source in sources:
         for key in _CONTEXT_KEYS:
             value = source.get(key)
-            if isinstance(value, int | float) and 0 < value < _NO_LIMIT:
+            if _is_number(value) and 1 <= value < _NO_LIMIT:
                 return int(value)
     return 0
 
@@ -153,18 +170,30 @@ def _token_text(value: object) -> str | None:
 
 def _chat_templates(directory: Path, tokenizer: Mapping[str, Any]) -> dict[str, str]:
     """Finds the templates where Hugging Face looks for them, a file before a field."""
-    templates: dict[str, str] = {}
+    fields: dict[str, str] = {}
     legacy = _read_json(directory / "chat_template.json").get("chat_template")
     for declared in (legacy, tokenizer.get("chat_template")):
         if isinstance(declared, str):
-            templates["default"] = declared
+            fields["default"] = declared
         elif isinstance(declared, list):
             for item in declared:
                 if isinstance(item, dict) and isinstance(item.get("template"), str):
-                    templates[str(item.get("name", "default"))] = item["template"]
-    for path in sorted((directory / "chat_templates").glob("*.jinja")):
-        templates[path.stem] = path.read_text(encoding="utf-8")
+                    fields[str(item.get("name", "default"))] = item["template"]
+    files: dict[str, str] = {}
+    for folder in _TEMPLATE_FOLDERS:
+        for path in sorted((directory / folder).glob("*.jinja")):
+            files[path.stem] = _read_template(path)
     single = directory / "chat_template.jinja"
     if single.is_file():
-        templates["default"] = single.read_text(encoding="utf-8")
-    return templates
+        files["default"] = _read_template(single)
+    # A file for all conversations also replaces the field's template for tools.
+    return files if "default" in files else {**fields, **files}
+
+
+def _read_template(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as exc:
+        raise ConfigError(f"{path}: {exc.strerror}") from exc
+    except UnicodeDecodeError as exc:
+        raise ConfigError(f"{path}: not UTF-8: {exc}") from exc

@@ -13,8 +13,10 @@ from datetime import datetime
 from typing import Any, NoReturn
 
 import jinja2
+import jinja2.exceptions
 import jinja2.ext
 import jinja2.sandbox
+import jinja2.utils
 from jinja2 import nodes
 from jinja2.parser import Parser
 
@@ -33,6 +35,17 @@ RESERVED = frozenset(
         "tokenize",
         "return_dict",
     }
+)
+
+
+# What expressions raise over data that they did not expect.
+_CONFUSED = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    RecursionError,
+    TypeError,
+    ValueError,
 )
 
 
@@ -64,6 +77,25 @@ def _tojson(
     )
 
 
+class _Namespace(jinja2.utils.Namespace):
+    """A namespace that cannot be given the methods by which Python knows an object."""
+
+    def __init__(self, /, *args: Any, **kwargs: Any) -> None:
+        attributes = dict(*args, **kwargs)
+        for name in attributes:
+            _refuse_private(name)
+        super().__init__(attributes)
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        _refuse_private(name)
+        super().__setitem__(name, value)
+
+
+def _refuse_private(name: object) -> None:
+    if isinstance(name, str) and name.startswith("_"):
+        raise jinja2.exceptions.SecurityError(f"a namespace cannot hold {name!r}")
+
+
 def _raise_exception(message: str) -> NoReturn:
     raise jinja2.TemplateError(message)
 
@@ -79,6 +111,7 @@ def _environment() -> jinja2.sandbox.ImmutableSandboxedEnvironment:
         extensions=[_Generation, jinja2.ext.loopcontrols],
     )
     environment.filters["tojson"] = _tojson
+    environment.globals["namespace"] = _Namespace
     environment.globals["raise_exception"] = _raise_exception
     environment.globals["strftime_now"] = _strftime_now
     return environment
@@ -94,7 +127,7 @@ class ChatTemplate:
     Attributes:
         content_format: "openai" if the template walks through content parts itself,
             else "string".
-        knows_developer: Whether it names the developer role.
+        knows_developer: Whether it compares anything with the developer role.
 
     Raises:
         ConfigError: The source does not compile.
@@ -105,11 +138,13 @@ class ChatTemplate:
         try:
             self._template = environment.from_string(source)
             syntax = environment.parse(source)
-        except jinja2.TemplateError as exc:
+        except (jinja2.TemplateError, SyntaxError, RecursionError) as exc:
             raise ConfigError(f"chat template: {exc}") from exc
         self._special_tokens = dict(special_tokens)
-        self.content_format = _content_format(syntax)
-        self.knows_developer = "developer" in source
+        self.content_format = _content_format(source, syntax)
+        self.knows_developer = any(
+            node.value == "developer" for node in syntax.find_all(nodes.Const)
+        )
 
     def render(
         self,
@@ -142,7 +177,7 @@ class ChatTemplate:
             return self._template.render(variables)
         except jinja2.TemplateError as exc:
             raise BadRequest(str(exc), code="chat_template_error", param="messages") from exc
-        except (TypeError, ValueError, KeyError, AttributeError, IndexError, RecursionError) as exc:
+        except _CONFUSED as exc:
             raise BadRequest(
                 f"The chat template cannot render these messages: {exc}",
                 code="chat_template_error",
@@ -150,8 +185,10 @@ class ChatTemplate:
             ) from exc
 
 
-def _content_format(syntax: nodes.Template) -> str:
-    """Whether the template loops over a message's content, as SGLang tells it."""
+def _content_format(source: str, syntax: nodes.Template) -> str:
+    """Whether the template looks into a message's content, as SGLang tells it."""
+    if any(word in source for word in _MEDIA_WORDS):
+        return "openai"
     for loop in syntax.find_all(nodes.For):
         if _is_message_content(loop.iter):
             return "openai"
@@ -173,3 +210,6 @@ def _is_message_content(node: nodes.Node | None) -> bool:
 
 
 _MESSAGE_NAMES = ("message", "msg", "m")
+
+# A template that names media takes content apart, by whatever name it calls it.
+_MEDIA_WORDS = ("image", "audio", "video", "vision")

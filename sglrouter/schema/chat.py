@@ -24,7 +24,7 @@ class ChatRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A request for a chat completion."""
 
     messages: list[dict[str, Any]]
-    model: str = ""
+    model: str | None = None
 
     stream: bool | None = None
     stream_options: StreamOptions | None = None
@@ -88,8 +88,6 @@ def decode_chat_request(body: bytes) -> ChatRequest:
             f"{field}: {message}" if field else message, code="invalid_type", param=field or None
         ) from exc
     except (msgspec.DecodeError, UnicodeDecodeError) as exc:
-        raise BadRequest(
-            f"The body is not valid JSON: {exc}", code="invalid_json"
-        ) from exc
+        raise BadRequest(f"The body is not valid JSON: {exc}", code="invalid_json") from exc
     except RecursionError as exc:
         raise BadRequest("The body is nested too deeply", code="invalid_json") from exc

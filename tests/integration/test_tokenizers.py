@@ -65,6 +65,7 @@ def test_a_router_without_a_folder_takes_the_engines_files(
         router = start_router(engine=f"grpc://{engine.address}", cache_dir=tmp_path)
         assert router.chat().json()["choices"][0]["message"]["content"] == "fetched"
         (model,) = router.http.get("/v1/models").json()["data"]
+        assert model["id"] == router.chat(model="").json()["model"] == "tiny"
         assert model["max_model_len"] == 8192
         assert model["vocab_size"] == 4096
         assert model["eos_token_ids"] == [4064, 4066]

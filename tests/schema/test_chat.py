@@ -1,0 +1,213 @@
+"""Reading a request body: what is accepted, and how an error names the field."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sglrouter.errors import BadRequest
+from sglrouter.schema.chat import ChatRequest, decode_chat_request
+
+MESSAGES = [{"role": "user", "content": "hi"}]
+FIELDS = msgspec.structs.fields(ChatRequest)
+OPTIONAL = [field.name for field in FIELDS if field.name != "messages"]
+
+
+def decode(**fields: Any) -> ChatRequest:
+    return decode_chat_request(json.dumps({"messages": MESSAGES, **fields}).encode())
+
+
+def refusal(body: bytes) -> BadRequest:
+    with pytest.raises(BadRequest) as raised:
+        decode_chat_request(body)
+    assert raised.value.status == 400
+    assert "\n" not in raised.value.message
+    return raised.value
+
+
+def with_field(text: str) -> bytes:
+    """A good request with one more field, as raw JSON."""
+    return f'{{"messages":[{{"role":"user","content":"hi"}}],{text}}}'.encode()
+
+
+def test_what_is_left_out_is_none() -> None:
+    request = decode()
+    assert request.messages == MESSAGES
+    assert [name for name in OPTIONAL if getattr(request, name) is not None] == []
+
+
+@pytest.mark.parametrize("name", OPTIONAL)
+def test_null_is_the_same_as_left_out(name: str) -> None:
+    assert decode(**{name: None}) == decode()
+
+
+def test_null_inside_stream_options_is_the_same_as_left_out() -> None:
+    options = decode(stream_options={"include_usage": None}).stream_options
+    assert options == decode(stream_options={}).stream_options
+
+
+def test_unknown_fields_are_accepted_at_every_level() -> None:
+    request = decode(
+        user="u",
+        metadata={"a": [1]},
+        service_tier=None,
+        stream_options={"include_usage": True, "include_obfuscation": False},
+    )
+    assert request.stream_options is not None
+    assert request.stream_options.include_usage is True
+
+
+def test_messages_and_tools_stay_the_clients_own_objects() -> None:
+    messages = [{"content": [{"z": 1, "a": None}], "role": "user", "x": {"y": 2}}]
+    tools = [{"function": {"z": 1, "name": "f"}, "cache": True}]
+    request = decode(messages=messages, tools=tools)
+    assert json.dumps(request.messages) == json.dumps(messages)
+    assert json.dumps(request.tools) == json.dumps(tools)
+
+
+@pytest.mark.parametrize(
+    ("text", "field"),
+    [
+        ('"model": 3', "model"),
+        ('"temperature": "hot"', "temperature"),
+        ('"temperature": true', "temperature"),
+        ('"temperature": 1e400', "temperature"),
+        ('"temperature": -1e400', "temperature"),
+        ('"n": "1"', "n"),
+        ('"n": 1.5', "n"),
+        ('"n": true', "n"),
+        ('"top_k": 1e3', "top_k"),
+        ('"max_tokens": {}', "max_tokens"),
+        ('"stream": "true"', "stream"),
+        ('"stream": 1', "stream"),
+        ('"stream_options": true', "stream_options"),
+        ('"stream_options": {"include_usage": 1}', "stream_options.include_usage"),
+        ('"stop": 3', "stop"),
+        ('"stop": {}', "stop"),
+        ('"stop": ["a", 3]', "stop[1]"),
+        ('"stop": [null]', "stop[0]"),
+        ('"stop_token_ids": 3', "stop_token_ids"),
+        ('"stop_token_ids": [1, "a"]', "stop_token_ids[1]"),
+        ('"logit_bias": []', "logit_bias"),
+        ('"logit_bias": {"7": "x"}', "logit_bias[...]"),
+        ('"logprobs": 5', "logprobs"),
+        ('"tools": {}', "tools"),
+        ('"tools": [{}, 3]', "tools[1]"),
+        ('"tool_choice": []', "tool_choice"),
+        ('"tool_choice": 3', "tool_choice"),
+        ('"response_format": "json_object"', "response_format"),
+        ('"chat_template_kwargs": [1]', "chat_template_kwargs"),
+        ('"reasoning_effort": true', "reasoning_effort"),
+        ('"lora_path": ["a"]', "lora_path"),
+        ('"messages": null', "messages"),
+        ('"messages": {}', "messages"),
+        ('"messages": "hi"', "messages"),
+        ('"messages": [null]', "messages[0]"),
+        ('"messages": [{"role": "user"}, "hi"]', "messages[1]"),
+        ('"messages": [[{}]]', "messages[0]"),
+    ],
+)
+def test_a_wrong_type_names_its_field(text: str, field: str) -> None:
+    error = refusal(with_field(text))
+    assert error.param == field
+    assert error.message.startswith(f"{field}: ")
+    assert error.code == "invalid_type"
+
+
+def test_missing_messages_are_named() -> None:
+    error = refusal(b'{"model": "x"}')
+    assert (error.param, error.code) == ("messages", "invalid_type")
+
+
+@pytest.mark.parametrize("body", [b"[]", b"null", b'"text"', b"3", b"true"])
+def test_a_body_that_is_no_object_is_refused(body: bytes) -> None:
+    error = refusal(body)
+    assert (error.param, error.code) == (None, "invalid_type")
+    assert "object" in error.message
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b" ",
+        b"{",
+        b"not JSON",
+        b'{"messages": [}',
+        with_field('"n": 1,'),
+        with_field('"n": 1') + b" x",
+        with_field("'n': 1"),
+        with_field('"n": 01'),
+        with_field('"temperature": NaN'),
+        with_field('"temperature": Infinity'),
+        with_field('"temperature": -Infinity'),
+        with_field('"x": NaN'),
+        b"\xef\xbb\xbf" + with_field('"n": 1'),
+        with_field('"n": 1').decode().encode("utf-16"),
+        b'{"messages": [{"role": "user", "content": "\xff"}]}',
+        b'{"messages": [{"role": "user", "content": "\xed\xa0\x80"}]}',
+        b'{"messages": [{"role": "user", "content": "\xc3"}]}',
+        b'{"messages": [{"role": "user", "content": "\\ud800"}]}',
+        b'{"messages": [{"role": "user", "content": "\\udc00 x"}]}',
+        b'{"messages": [{"role": "user", "content": "\\ud800\\u0041"}]}',
+        b'{"messages": [{"role": "user", "content": "a\nb"}]}',
+        b"user=1&x=2",
+    ],
+    ids=lambda body: repr(body[-24:]),
+)
+def test_what_is_not_json_is_refused(body: bytes) -> None:
+    error = refusal(body)
+    assert (error.param, error.code) == (None, "invalid_json")
+
+
+@pytest.mark.parametrize("opening", ["[", '{"a":'])
+@pytest.mark.parametrize("where", ['"x": ', '"tools": [{"a": '])
+def test_deep_nesting_is_refused_without_a_crash(where: str, opening: str) -> None:
+    error = refusal(with_field(where + opening * 200_000))
+    assert error.code == "invalid_json"
+    assert "nested too deeply" in error.message
+
+
+@pytest.mark.parametrize("where", ["seed", "n", "max_tokens", "top_k"])
+def test_huge_integers_arrive_whole_or_are_refused(where: str) -> None:
+    assert getattr(decode_chat_request(with_field(f'"{where}": {10**30}')), where) == 10**30
+    assert refusal(with_field(f'"{where}": {"9" * 10_000}')).param == where
+
+
+def test_integers_are_numbers_too() -> None:
+    request = decode(temperature=1, logit_bias={"7": -5}, reasoning_effort=1)
+    assert request.temperature == 1.0
+    assert request.logit_bias == {"7": -5.0}
+
+
+def test_escaped_characters_arrive_as_characters() -> None:
+    body = rb'{"messages":[{"role":"user","content":"\ud83d\ude00 \u0000 \u2028"}]}'
+    assert decode_chat_request(body).messages[0]["content"] == "\U0001f600 \x00 \u2028"
+
+
+_json = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@settings(deadline=None, derandomize=True)
+@given(st.dictionaries(st.sampled_from([field.name for field in FIELDS]), _json))
+def test_any_json_is_read_or_refused(fields: dict[str, Any]) -> None:
+    body = json.dumps(fields).encode()  # NaN and Infinity among it
+    with suppress(BadRequest):
+        assert isinstance(decode_chat_request(body).messages, list)
+
+
+@settings(deadline=None, derandomize=True)
+@given(st.binary())
+def test_any_bytes_are_read_or_refused(body: bytes) -> None:
+    with pytest.raises(BadRequest):
+        decode_chat_request(body)
