@@ -3,8 +3,6 @@ from collections.abc import Collection, Iterable
 from sglrouter._fast.wire import GenerateReader
 
 class Vocabulary:
-    """What each token id stands for."""
-
     size: int
     byte_fallback: bool
 
@@ -18,8 +16,6 @@ class Vocabulary:
     def piece(self, token: int) -> bytes: ...
 
 class Detokenizer:
-    """Turns one sample's ids into text."""
-
     produced: int
 
     def __init__(

@@ -147,7 +147,9 @@ cdef class Detokenizer:
     cdef uint32_t* stop_ids    # few, so they are searched one by one
     cdef Py_ssize_t stop_count
     cdef bint strip
-    cdef list starts
+    cdef list starts           # of tokens whose place in the text is known
+    cdef list begun            # offsets in `pending` of the tokens after those
+    cdef Py_ssize_t located    # how many of `begun` are in `starts` by now
     cdef Py_ssize_t held_id
     cdef uint8_t* pending      # text not yet returned; an incomplete character at most
     cdef Py_ssize_t length
@@ -171,7 +173,8 @@ cdef class Detokenizer:
             self.stop_ids[self.stop_count] = token
             self.stop_count += 1
         self.strip = strip_leading_space
-        self.starts = [] if want_starts else None
+        self.starts = []
+        self.begun = [] if want_starts else None
         self.held_id = NO_ID
 
     def __dealloc__(self):
@@ -183,8 +186,8 @@ cdef class Detokenizer:
         cdef Py_ssize_t start
         cdef Py_ssize_t size
         cdef void* grown
-        if self.starts is not None:
-            self.starts.append(self.produced + self.length)
+        if self.begun is not None:
+            self.begun.append(self.length)
         if token >= vocabulary.size or (self.skip_special and vocabulary.special[token]):
             return 0
         start = vocabulary.offsets[token]
@@ -210,6 +213,26 @@ cdef class Detokenizer:
                 return 0
         return self._append(token)
 
+    cdef int _locate(
+        self, Py_ssize_t stop, Py_ssize_t at, Py_ssize_t place, int width
+    ) except -1:
+        """Places the tokens that begin before pending[stop].
+
+        Args:
+            stop: End of the part of `pending` that became text.
+            at: Its beginning.
+            place: Where in the text that is.
+            width: Bytes of text for each byte of it.
+        """
+        cdef Py_ssize_t offset
+        while self.located < len(self.begun):
+            offset = self.begun[self.located]
+            if offset >= stop:
+                break
+            self.starts.append(place + width * max(offset - at, 0))
+            self.located += 1
+        return 0
+
     cdef bytes _release(self, bint last):
         """Returns the complete characters of `pending` and keeps the rest."""
         cdef const uint8_t* source = self.pending
@@ -217,10 +240,16 @@ cdef class Detokenizer:
         cdef Py_ssize_t out = 0
         cdef Py_ssize_t left = self.length
         cdef int step
+        cdef int width
         cdef int i
         cdef uint8_t* target
         cdef bytes text
+        cdef bint locate = self.begun is not None and len(self.begun) > 0
         if left == 0:
+            if locate:
+                self._locate(1, 0, self.produced, 1)
+                self.begun.clear()
+                self.located = 0
             return b""
         if self.strip:
             self.strip = False
@@ -230,6 +259,8 @@ cdef class Detokenizer:
         text = PyBytes_FromStringAndSize(NULL, 3 * left)
         target = <uint8_t*>PyBytes_AS_STRING(text)
         while at < left:
+            if locate:
+                self._locate(at + 1, at, self.produced + out, 1)
             if source[at] < 0x80:
                 target[out] = source[at]
                 out += 1
@@ -237,6 +268,8 @@ cdef class Detokenizer:
                 continue
             step = _sequence(source + at, left - at)
             if step > 0:
+                if locate:
+                    self._locate(at + step, at, self.produced + out, 1)
                 for i in range(step):
                     target[out + i] = source[at + i]
                 out += step
@@ -246,6 +279,9 @@ cdef class Detokenizer:
                 if not last:
                     break
                 step = -<int>(left - at)
+            if locate:
+                width = 3 if self.vocabulary.byte_fallback else 1
+                self._locate(at - step, at, self.produced + out, width)
             for i in range(-step if self.vocabulary.byte_fallback else 1):
                 target[out] = 0xEF
                 target[out + 1] = 0xBF
@@ -256,6 +292,10 @@ cdef class Detokenizer:
         for i in range(<int>self.length):
             self.pending[i] = self.pending[at + i]
         self.produced += out
+        if locate:
+            self._locate(at + 1, at, self.produced, 1)
+            self.begun = [begin - at for begin in self.begun[self.located :]]
+            self.located = 0
         return text[:out]
 
     def feed(self, GenerateReader reader not None):

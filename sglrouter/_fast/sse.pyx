@@ -115,6 +115,17 @@ def json_string(bytes text not None):
     return _wrap(b'"', text, b'"')
 
 
+def escape_line_ends(bytes document not None):
+    """Returns a JSON document with U+0085, U+2028 and U+2029 in its strings escaped."""
+    if b"\xc2\x85" in document:
+        document = document.replace(b"\xc2\x85", b"\\u0085")
+    if b"\xe2\x80\xa8" in document:
+        document = document.replace(b"\xe2\x80\xa8", b"\\u2028")
+    if b"\xe2\x80\xa9" in document:
+        document = document.replace(b"\xe2\x80\xa9", b"\\u2029")
+    return document
+
+
 cdef class ChunkFramer:
     """The chat.completion.chunk events of one choice of one completion.
 
@@ -160,12 +171,15 @@ cdef class ChunkFramer:
         return _wrap(
             self.content_head,
             text,
-            b'"},"logprobs":%b,"finish_reason":null}]}\n\n' % logprobs,
+            b'"},"logprobs":%b,"finish_reason":null}]}\n\n' % escape_line_ends(logprobs),
         )
 
     def tool_calls(self, bytes calls not None):
         """A chunk of tool calls, given as the JSON of delta.tool_calls."""
-        return self.head + b'"tool_calls":%b},"logprobs":null,"finish_reason":null}]}\n\n' % calls
+        return self.head + (
+            b'"tool_calls":%b},"logprobs":null,"finish_reason":null}]}\n\n'
+            % escape_line_ends(calls)
+        )
 
     def finish(self, str reason not None, matched_stop=None):
         """The last chunk: why the sample ended, and at which stop token or string."""

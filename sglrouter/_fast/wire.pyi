@@ -1,6 +1,4 @@
 class GenerateReader:
-    """Follows one sample through its GenerateResponse messages."""
-
     prompt_tokens: int
     completion_tokens: int
     cached_tokens: int

@@ -50,6 +50,8 @@ cdef const uint8_t* _field(const uint8_t* at, const uint8_t* end, Field* field) 
     cdef uint64_t tag
     cdef uint64_t length
     at = _varint(at, end, &tag)
+    if not 8 <= tag <= 0xFFFFFFFF:
+        raise ValueError("malformed engine message: a field number out of range")
     field.number = <uint32_t>(tag >> 3)
     field.kind = <uint32_t>(tag & 7)
     if field.kind == VARINT:

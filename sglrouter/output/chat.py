@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from sglrouter._fast.sse import ChunkFramer
+from sglrouter._fast.sse import ChunkFramer, escape_line_ends
 from sglrouter.errors import RouterError
 from sglrouter.output.logprobs import chat_logprobs
 from sglrouter.output.sample import Sample, TokenLogprob
@@ -103,12 +103,12 @@ class ChatStream:
             "choices": [],
             "usage": usage(self._samples),
         }
-        return b"data: " + _encode(chunk) + b"\n\n" + DONE
+        return b"data: " + escape_line_ends(_encode(chunk)) + b"\n\n" + DONE
 
     @staticmethod
     def fail(error: RouterError) -> bytes:
         """The last events of a completion that broke: clients look for `error`."""
-        return b"data: " + error.body() + b"\n\n" + DONE
+        return b"data: " + escape_line_ends(error.body()) + b"\n\n" + DONE
 
 
 class ChatCompletion:

@@ -8,6 +8,7 @@ time stays linear, and so does the text held back for an incomplete character.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Collection
 from typing import Protocol
 
@@ -62,7 +63,7 @@ class DetokenizerFactory:
             want_starts: Whether take_starts() will be called.
         """
         if self.vocabulary is None:
-            return LibraryDetokenizer(self._tokenizer, skip_special, stop_ids)
+            return LibraryDetokenizer(self._tokenizer, skip_special, stop_ids, want_starts)
         return Detokenizer(self.vocabulary, skip_special, stop_ids, self._strip, want_starts)
 
     def piece(self, token: int) -> bytes:
@@ -79,22 +80,35 @@ class LibraryDetokenizer:
         tokenizer: The model's tokenizer.
         skip_special: Whether special tokens are left out.
         stop_ids: Ids that may end the sample.
+        want_starts: Whether take_starts() will be called.
     """
 
-    # Ids kept before the text that is out already, for the decoder to see its left.
+    # Ids kept before the text that is out already, for the decoder to see its left; a
+    # few more where these would begin within a character.
     _CONTEXT = 6
     # A character is four bytes at most: more ids than this will never complete it.
     _LONGEST_WAIT = 16
 
     def __init__(
-        self, tokenizer: tokenizers.Tokenizer, skip_special: bool, stop_ids: Collection[int]
+        self,
+        tokenizer: tokenizers.Tokenizer,
+        skip_special: bool,
+        stop_ids: Collection[int],
+        want_starts: bool = False,
     ) -> None:
         self._tokenizer = tokenizer
         self._skip_special = skip_special
+        self._skipped = frozenset(
+            token
+            for token, added in tokenizer.get_added_tokens_decoder().items()
+            if skip_special and added.special
+        )
+        self._want_starts = want_starts
         self._stop_ids = frozenset(stop_ids)
         self._held: int | None = None
         self._window: list[int] = []
         self._done = 0  # ids of the window whose text is out
+        self._parts: deque[int] = deque()  # how many of them came out together
         self._starts: list[int] = []
         self.produced = 0
 
@@ -126,7 +140,11 @@ class LibraryDetokenizer:
         return text + self._append(token)
 
     def _append(self, token: int) -> bytes:
-        self._starts.append(self.produced)
+        if self._want_starts:
+            self._starts.append(self.produced)
+        if token in self._skipped or self._tokenizer.id_to_token(token) is None:
+            # The library leaves it out, and so it is no context either.
+            return b""
         self._window.append(token)
         return self._release(last=False)
 
@@ -138,7 +156,11 @@ class LibraryDetokenizer:
         after = self._decode(self._window)
         if after.endswith("\ufffd") and not last and waiting < self._LONGEST_WAIT:
             return b""
-        self._window = self._window[-self._CONTEXT :]
+        self._parts.append(waiting)
+        surplus = 0
+        while len(self._window) - surplus - self._parts[0] >= self._CONTEXT:
+            surplus += self._parts.popleft()
+        del self._window[:surplus]
         self._done = len(self._window)
         text = after[len(before) :].encode()
         self.produced += len(text)

@@ -84,9 +84,7 @@ class Sample:
         self._decoder = detokenizers.new(
             skip_special=skip_special, stop_ids=stop_ids, want_starts=logprobs
         )
-        self._matcher = (
-            StopMatcher([text.encode() for text in stop], keep_stop) if stop else None
-        )
+        self._matcher = StopMatcher([text.encode() for text in stop], keep_stop) if stop else None
         self._keep_stop = keep_stop
         self.wants_logprobs = logprobs
         self._entries: deque[TokenLogprob] = deque()
@@ -115,10 +113,15 @@ class Sample:
         if self.failure is None and reader.finish_reason == "abort":
             self.failure = _aborted()
         if self.failure is not None:
-            return self._pass_on(text)
+            delta = _NOTHING if self.stopped else self._pass_on(text)
+            if self.stopped:
+                # The text was whole before the failure.
+                self.failure = None
+                self._end_at_stop_string()
+            return delta
         if reader.finish_reason is not None:
             return self._finish(text, reader.finish_reason)
-        if self.stopped:
+        if self.stopped and messages:
             # The engine sees a stop string when we do, and says so at once. This one
             # goes on, so it never will.
             self._end_at_stop_string()

@@ -9,6 +9,7 @@ neighbours; for it there is no table, and the library decodes.
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import msgspec
@@ -31,7 +32,7 @@ class TokenTable(msgspec.Struct, frozen=True):
 
 def build_token_table(tokenizer: tokenizers.Tokenizer) -> TokenTable | None:
     """Returns the table, or None for a decoder that needs more than single tokens."""
-    steps = _steps(json.loads(tokenizer.to_str())["decoder"])
+    steps = _steps(_decoder_config(tokenizer))
     kinds = [step["type"] for step in steps]
     if kinds == ["ByteLevel"]:
         return TokenTable(_vocabulary(tokenizer, _byte_level_piece, byte_fallback=False), False)
@@ -47,6 +48,15 @@ def build_token_table(tokenizer: tokenizers.Tokenizer) -> TokenTable | None:
     return None
 
 
+def _decoder_config(tokenizer: tokenizers.Tokenizer) -> dict[str, Any] | None:
+    decoder = tokenizer.decoder
+    if decoder is None:
+        return None
+    # As it stands in tokenizer.json; writing out the whole tokenizer takes a second.
+    config: dict[str, Any] = json.loads(decoder.__getstate__())
+    return config
+
+
 def _steps(decoder: dict[str, Any] | None) -> list[dict[str, Any]]:
     if decoder is None:
         return []
@@ -56,7 +66,7 @@ def _steps(decoder: dict[str, Any] | None) -> list[dict[str, Any]]:
 
 
 def _replaces_metaspace(step: dict[str, Any]) -> bool:
-    return step["pattern"] == {"String": "\u2581"} and step["content"] == " "
+    return bool(step["pattern"] == {"String": "\u2581"} and step["content"] == " ")
 
 
 def _vocabulary(tokenizer: tokenizers.Tokenizer, piece: Any, *, byte_fallback: bool) -> Vocabulary:
@@ -93,10 +103,11 @@ def _byte_level_piece(token: str) -> bytes:
         return token.encode()
 
 
+_BYTE_TOKEN = re.compile("<0x([0-9A-Fa-f]{2})>")
+
+
 def _metaspace_piece(token: str) -> bytes:
-    if len(token) == 6 and token.startswith("<0x") and token.endswith(">"):
-        try:
-            return bytes([int(token[3:5], 16)])
-        except ValueError:
-            pass
+    match = _BYTE_TOKEN.fullmatch(token)
+    if match:
+        return bytes.fromhex(match[1])
     return token.replace("\u2581", " ").encode()

@@ -17,7 +17,7 @@ class CallDelta(NamedTuple):
             prefix of the whole.
     """
 
-    index: int
+    index: int  # type: ignore[assignment]  # hides tuple.index, which nobody needs
     id: str | None
     name: str | None
     arguments: str

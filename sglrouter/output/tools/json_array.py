@@ -2,14 +2,17 @@
 
     [{"name": "f", "parameters": {...}}, ...]
 
-Strategy: one pass over the characters, with the depth of nesting and whether a string
-is open as the only memory. A call's parameters are passed on as they are written, so
-they stream and stay the model's own text; its name must be complete first. Text that
-is no such array, as from an engine that ignores the constraint, is content.
+Strategy: one pass over the text, with the depth of nesting and whether a string is
+open as the only memory. A call's parameters are passed on as they are written, so
+they stream and stay the model's own text; its name must be complete first. What is
+between calls is held until it proves to be part of the array. Text that is no such
+array, as from an engine that ignores the constraint, is content from where that
+shows: after the last call, or all of it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Set as AbstractSet
 from enum import Enum, auto
 
 import msgspec
@@ -17,6 +20,8 @@ import msgspec
 from sglrouter.output.tools.calls import CallDelta, Parsed, new_call_id
 
 _SPACE = " \t\r\n"
+_IN_STRING = frozenset('"\\')
+_IN_VALUE = frozenset('"{}[],')
 
 
 class _At(Enum):
@@ -24,12 +29,20 @@ class _At(Enum):
 
     START = auto()  # before the opening bracket
     ITEM = auto()  # between calls
-    KEY = auto()  # inside a call, before or after a member
-    IN_KEY = auto()  # inside a member's name
+    MEMBER = auto()  # inside a call, before or after a member
+    KEY = auto()  # inside a member's name
     COLON = auto()  # after a member's name
     VALUE = auto()  # inside a member's value
     END = auto()  # after the closing bracket
     CONTENT = auto()  # not such an array
+
+
+class _Member(Enum):
+    """Which member of a call the value belongs to."""
+
+    NAME = auto()
+    ARGUMENTS = auto()
+    OTHER = auto()
 
 
 class JsonArrayCalls:
@@ -42,118 +55,199 @@ class JsonArrayCalls:
     def __init__(self) -> None:
         self.called = 0
         self._at = _At.START
-        self._skipped = ""  # white space before the bracket, content if none comes
-        self._member = ""
-        self._text = ""  # the key or name being read
-        self._name: str | None = None
-        self._early = ""  # parameters that come before the name
+        # Text since the last call: content, unless a call comes of it.
+        self._held: list[str] = []
+        self._mark = 0  # where in the text being read that goes on
+        self._value: list[str] = []  # the key, name or early arguments being read
+        self._member = _Member.OTHER
         self._depth = 0
         self._in_string = False
         self._escaped = False
+        # Of the call being read:
         self._announced = False
+        self._early: str | None = None  # arguments that came before the name
+        self._streaming = False  # in arguments that came after it
+        self._argued = False  # whether any of its arguments are out
+        self._gap: list[str] = []  # white space that is no argument unless more follows
 
     def feed(self, text: str) -> Parsed:
         """Takes more text; returns the content and call pieces that it makes."""
-        content: list[str] = []
         calls: list[CallDelta] = []
-        arguments: list[str] = []
-        for char in text:
+        at = self._mark = 0
+        while at < len(text) and self._at is not _At.CONTENT:
             if self._at is _At.VALUE:
-                self._value_char(char, calls, arguments)
-            elif self._at is _At.CONTENT:
-                content.append(char)
+                at = self._read_value(text, at, calls)
+            elif self._at is _At.KEY:
+                at = self._read_key(text, at)
+            elif text[at] in _SPACE:
+                at += 1
             else:
-                self._structure_char(char, content, calls, arguments)
-        self._flush(calls, arguments)
-        return Parsed("".join(content), calls)
+                self._read_mark(text[at], at, calls)
+                at += 1
+        if not self._streaming:
+            self._held.append(text[self._mark :])
+        return Parsed(self._take_held() if self._at is _At.CONTENT else "", calls)
 
     def finish(self) -> Parsed:
-        """Ends the answer; what a cut-off array has delivered so far stands."""
-        content = self._skipped if self._at is _At.START else ""
-        self._skipped = ""
-        return Parsed(content, [])
+        """Ends the answer.
 
-    def _structure_char(
-        self, char: str, content: list[str], calls: list[CallDelta], arguments: list[str]
-    ) -> None:
-        at = self._at
-        if at is _At.START:
-            self._skipped += char
-            if char == "[":
-                self._at, self._skipped = _At.ITEM, ""
-            elif char not in _SPACE:
-                self._at = _At.CONTENT
-                content.append(self._skipped)
-        elif at is _At.IN_KEY:
-            if char == '"':
-                self._at = _At.COLON
-            else:
-                self._member += char
-        elif char in _SPACE:
-            return
-        elif at is _At.ITEM:
-            if char == "{":
-                self._at = _At.KEY
-                self._name, self._announced, self._early = None, False, ""
-            elif char == "]":
-                self._at = _At.END
-            elif char != ",":
-                self._at = _At.CONTENT
-                content.append(char)
-        elif at is _At.KEY:
-            if char == '"':
-                self._at, self._member = _At.IN_KEY, ""
-            elif char == "}":
-                self._at = _At.ITEM
-        elif at is _At.COLON:
-            if char == ":":
-                self._at, self._text = _At.VALUE, ""
-                self._depth, self._in_string, self._escaped = 0, False, False
-        else:
+        What a cut-off array has delivered so far stands. Only where that is no call at
+        all, the answer is content.
+        """
+        held = self._take_held()
+        return Parsed("" if self.called else held, [])
+
+    def _take_held(self) -> str:
+        held = "".join(self._held)
+        self._held.clear()
+        return held
+
+    def _drop_held(self, at: int) -> None:
+        """Takes what is held for part of the array up to text[at]."""
+        self._held.clear()
+        self._mark = at
+
+    def _read_mark(self, char: str, at: int, calls: list[CallDelta]) -> None:
+        """Reads a character between keys and values."""
+        where = self._at
+        if where is _At.START and char == "[":
+            self._at = _At.ITEM
+        elif where is _At.ITEM and char == "{":
+            self._at = _At.MEMBER
+            self._announced, self._early, self._argued = False, None, False
+        elif where is _At.ITEM and char == "]":
+            self._at = _At.END
+            if self.called:
+                self._drop_held(at + 1)
+        elif where is _At.MEMBER and char == '"':
+            self._at = _At.KEY
+            self._value.clear()
+        elif where is _At.MEMBER and char == "}" and self._announced:
+            self._at = _At.ITEM
+            self._drop_held(at + 1)
+            if not self._argued:
+                calls.append(CallDelta(self.called - 1, None, None, "{}"))
+        elif where is _At.COLON and char == ":":
+            self._begin_value(at + 1)
+        elif char != "," or where not in (_At.ITEM, _At.MEMBER):
             self._at = _At.CONTENT
-            content.append(char)
 
-    def _value_char(self, char: str, calls: list[CallDelta], arguments: list[str]) -> None:
-        if not self._in_string and self._depth == 0 and char in ",}":
-            self._end_value(calls, arguments)
-            self._at = _At.KEY if char == "," else _At.ITEM
-            return
-        if self._in_string:
-            if self._escaped:
-                self._escaped = False
-            elif char == "\\":
-                self._escaped = True
-            elif char == '"':
+    def _read_key(self, text: str, at: int) -> int:
+        start = at
+        at = self._string_end(text, at)
+        self._value.append(text[start:at])
+        if not self._in_string:
+            self._at = _At.COLON
+        return at
+
+    def _string_end(self, text: str, at: int) -> int:
+        """Returns where the string that is open at text[at] ends, or the text does."""
+        self._in_string = True
+        if self._escaped:
+            self._escaped = False
+            at += 1
+        while (at := _find(text, at, _IN_STRING)) < len(text):
+            at += 1
+            if text[at - 1] == '"':
                 self._in_string = False
-        elif char == '"':
-            self._in_string = True
-        elif char in "{[":
-            self._depth += 1
-        elif char in "}]":
-            self._depth -= 1
-        if self._member == "name":
-            self._text += char
-        elif self._member == "parameters":
-            if self._depth == 0 and char in _SPACE and not self._in_string:
+                return at
+            if at == len(text):
+                self._escaped = True
+                return at
+            at += 1
+        return len(text)
+
+    def _begin_value(self, at: int) -> None:
+        key = _string('"' + "".join(self._value))
+        self._value.clear()
+        self._at = _At.VALUE
+        self._depth = 0
+        self._member = _Member.OTHER
+        if key == "name" and not self._announced:
+            self._member = _Member.NAME
+        elif key == "parameters" and self._early is None and not self._argued:
+            self._member = _Member.ARGUMENTS
+            self._streaming = self._announced
+            if self._streaming:
+                self._drop_held(at)
+
+    def _read_value(self, text: str, at: int, calls: list[CallDelta]) -> int:
+        """Reads on in a value; returns where its part of the text ends."""
+        start = at
+        ended = None
+        while at < len(text):
+            if self._in_string:
+                at = self._string_end(text, at)
+                continue
+            at = _find(text, at, _IN_VALUE)
+            if at == len(text):
+                break
+            char = text[at]
+            if self._depth == 0 and char in ",}]":
+                ended = char
+                break
+            at += 1
+            if char == '"':
+                self._in_string = True
+            elif char in "{[":
+                self._depth += 1
+            elif char in "}]":
+                self._depth -= 1
+        if self._streaming:
+            self._pass_on(text[start:at], calls)
+        else:
+            self._value.append(text[start:at])
+        if ended is not None:
+            self._end_value(at, calls)
+            if ended == "]":
+                self._at = _At.CONTENT
+        return at
+
+    def _pass_on(self, piece: str, calls: list[CallDelta]) -> None:
+        """Sends arguments, but for the white space around them."""
+        if not self._argued:
+            piece = piece.lstrip(_SPACE)
+        body = piece
+        if self._depth == 0 and not self._in_string:
+            body = piece.rstrip(_SPACE)
+        if body:
+            calls.append(CallDelta(self.called - 1, None, None, "".join([*self._gap, body])))
+            self._gap.clear()
+            self._argued = True
+        if len(body) < len(piece):
+            self._gap.append(piece[len(body) :])
+
+    def _end_value(self, at: int, calls: list[CallDelta]) -> None:
+        self._at = _At.MEMBER
+        value = "".join(self._value).strip(_SPACE)
+        self._value.clear()
+        if self._streaming:
+            self._streaming = False
+            self._gap.clear()
+            self._mark = at
+        elif self._member is _Member.ARGUMENTS:
+            self._early = value
+        elif self._member is _Member.NAME:
+            name = _string(value)
+            if name is None:
+                self._at = _At.CONTENT
                 return
-            if self._announced:
-                arguments.append(char)
-            else:
-                self._early += char
+            self._announced = True
+            self._argued = bool(self._early)
+            calls.append(CallDelta(self.called, new_call_id(), name, self._early or ""))
+            self.called += 1
+            self._drop_held(at)
 
-    def _end_value(self, calls: list[CallDelta], arguments: list[str]) -> None:
-        if self._member != "name" or self._announced:
-            self._flush(calls, arguments)
-            return
-        try:
-            name = msgspec.json.decode(self._text.strip(), type=str)
-        except msgspec.DecodeError:
-            name = self._text.strip()
-        self._announced = True
-        calls.append(CallDelta(self.called, new_call_id(), name, self._early))
-        self.called += 1
 
-    def _flush(self, calls: list[CallDelta], arguments: list[str]) -> None:
-        if arguments:
-            calls.append(CallDelta(self.called - 1, None, None, "".join(arguments)))
-            arguments.clear()
+def _string(json: str) -> str | None:
+    try:
+        return msgspec.json.decode(json, type=str)
+    except msgspec.DecodeError:
+        return None
+
+
+def _find(text: str, at: int, characters: AbstractSet[str]) -> int:
+    """Where the first of the characters is from text[at] on; the end if there is none."""
+    while at < len(text) and text[at] not in characters:
+        at += 1
+    return at

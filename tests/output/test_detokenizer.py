@@ -1,0 +1,144 @@
+"""The library's way of decoding, a window at a time, against decoding all at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tokenizers import Tokenizer
+
+from sglrouter._fast.detok import Detokenizer
+from sglrouter._fast.wire import GenerateReader
+from sglrouter.output.detokenizer import DetokenizerFactory, LibraryDetokenizer, TextDecoder
+from tests.fast import messages
+from tests.output import models
+
+TOKENIZERS = {
+    "wordpiece": models.wordpiece(),
+    "metaspace": models.metaspace(),
+    "metaspace with byte fallback": models.metaspace_with_bytes(),
+    "no decoder": models.without_decoder(),
+}
+UNKNOWN = 100_000
+
+
+def run(decoder: TextDecoder, parts: Sequence[Sequence[int]], *, stopped: bool = True) -> str:
+    text = ""
+    for part in parts:
+        reader = GenerateReader()
+        reader.feed(messages.chunk(part, 0))
+        text += decoder.feed(reader).decode()
+        assert decoder.produced == len(text.encode())
+    text += decoder.finish(stopped).decode()
+    assert decoder.produced == len(text.encode())
+    return text
+
+
+def character_ids(tokenizer: Tokenizer) -> st.SearchStrategy[list[int]]:
+    """Ids of one symbol, or of one character in byte tokens."""
+    vocabulary = sorted(tokenizer.get_vocab().items())
+    strategy = st.sampled_from(
+        [[token] for symbol, token in vocabulary if not symbol.startswith("<0x")]
+    )
+    if tokenizer.decoder is not None and "ByteFallback" in str(tokenizer.decoder):
+        return strategy | st.sampled_from("a é日😀").map(
+            lambda char: models.byte_ids(tokenizer, char)
+        )
+    return strategy | st.just([UNKNOWN])
+
+
+@pytest.mark.parametrize("name", TOKENIZERS)
+@given(data=st.data(), skip=st.booleans())
+def test_any_chunking_gives_what_the_library_decodes_at_once(
+    name: str, data: st.DataObject, skip: bool
+) -> None:
+    tokenizer = TOKENIZERS[name]
+    characters = data.draw(st.lists(character_ids(tokenizer), max_size=30))
+    ids = [token for character in characters for token in character]
+    cut = data.draw(st.integers(0, len(ids)))
+    expected = tokenizer.decode(ids, skip_special_tokens=skip)
+    for parts in ([ids], [[token] for token in ids], [ids[:cut], ids[cut:]]):
+        assert run(LibraryDetokenizer(tokenizer, skip, ()), parts) == expected
+
+
+def test_words_after_many_skipped_tokens_keep_their_space() -> None:
+    tokenizer = TOKENIZERS["wordpiece"]
+    ids = models.ids_of(tokenizer, "hello", *["[SEP]"] * 20, "world")
+    assert run(LibraryDetokenizer(tokenizer, True, ()), [ids]) == "hello world"
+
+
+def test_many_characters_of_several_bytes_in_a_row_stay_whole() -> None:
+    tokenizer = TOKENIZERS["metaspace with byte fallback"]
+    ids = models.byte_ids(tokenizer, "😀" * 20)
+    assert run(LibraryDetokenizer(tokenizer, True, ()), [[token] for token in ids]) == "😀" * 20
+
+
+def test_text_after_bytes_that_are_no_character_still_comes() -> None:
+    tokenizer = TOKENIZERS["metaspace with byte fallback"]
+    ids = models.ids_of(tokenizer, *["<0x80>"] * 40, "w")
+    decoder = LibraryDetokenizer(tokenizer, True, ())
+    text = run(decoder, [[token] for token in ids])
+    assert set(text[:-1]) == {"\ufffd"}
+    assert text.endswith("w")
+
+
+def test_the_window_stays_small() -> None:
+    tokenizer = TOKENIZERS["metaspace with byte fallback"]
+    decoder = LibraryDetokenizer(tokenizer, True, ())
+    for symbol in ["<0x80>"] * 100 + ["w", models.EOS] * 100:
+        reader = GenerateReader()
+        reader.feed(messages.chunk(models.ids_of(tokenizer, symbol), 0))
+        decoder.feed(reader)
+        assert len(decoder._window) < 40
+    assert decoder.take_starts() == []
+
+
+@pytest.mark.parametrize(("stopped", "text"), [(True, "hello"), (False, "hello world")])
+def test_a_stop_id_that_comes_last_is_text_unless_it_stopped_the_sample(
+    stopped: bool, text: str
+) -> None:
+    tokenizer = TOKENIZERS["wordpiece"]
+    hello, world = models.ids_of(tokenizer, "hello", "world")
+    decoder = LibraryDetokenizer(tokenizer, True, [world])
+    assert run(decoder, [[hello, world]], stopped=stopped) == text
+    decoder = LibraryDetokenizer(tokenizer, True, [world])
+    assert run(decoder, [[world], [hello]]) == "world hello"
+
+
+def test_starts_are_where_the_text_of_each_token_goes_on() -> None:
+    tokenizer = TOKENIZERS["metaspace with byte fallback"]
+    ids = [*models.ids_of(tokenizer, "\u2581hello", models.EOS), *models.byte_ids(tokenizer, "é")]
+    decoder = LibraryDetokenizer(tokenizer, True, (), want_starts=True)
+    assert run(decoder, [[*ids, *models.ids_of(tokenizer, "w")]]) == "helloéw"
+    assert decoder.take_starts() == [0, 5, 5, 5, 7]
+    assert decoder.take_starts() == []
+
+
+def test_the_factory_decodes_by_table_where_it_can() -> None:
+    byte_level = models.byte_level(("hello",))
+    factory = DetokenizerFactory(byte_level)
+    assert isinstance(factory.new(skip_special=True, stop_ids=()), Detokenizer)
+    (hello,) = models.ids_of(byte_level, "hello")
+    assert factory.piece(hello) == b"hello"
+    assert factory.piece(UNKNOWN) == b""
+
+
+def test_the_factory_drops_the_leading_space_where_the_decoder_does() -> None:
+    tokenizer = models.byte_fallback(strip=True)
+    factory = DetokenizerFactory(tokenizer)
+    decoder = factory.new(skip_special=True, stop_ids=())
+    ids = models.ids_of(tokenizer, "\u2581hello", "\u2581world")
+    assert run(decoder, [ids]) == "hello world"
+    assert factory.piece(ids[0]) == b" hello"
+
+
+def test_the_factory_leaves_other_decoders_to_the_library() -> None:
+    factory = DetokenizerFactory(TOKENIZERS["wordpiece"])
+    assert factory.vocabulary is None
+    (ending,) = models.ids_of(TOKENIZERS["wordpiece"], "##ly")
+    assert factory.piece(ending) == TOKENIZERS["wordpiece"].decode([ending]).encode()
+    decoder = factory.new(skip_special=True, stop_ids=(), want_starts=True)
+    run(decoder, [[1, 2]])
+    assert len(decoder.take_starts()) == 2
