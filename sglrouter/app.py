@@ -15,6 +15,7 @@ from subprocess import PIPE, run
 import falcon
 import msgspec
 
+from sglrouter.backend.connect import connector
 from sglrouter.backend.pool import Pool
 from sglrouter.config import Settings, load_settings, parse_endpoint
 from sglrouter.errors import ConfigError
@@ -68,7 +69,8 @@ def create_app(settings: Settings | None = None) -> Router:
                 name,
                 getattr(settings, name),
             )
-    return Router(settings, model, Pool([parse_endpoint(text) for text in settings.engine]))
+    endpoints = [parse_endpoint(text) for text in settings.engine]
+    return Router(settings, model, Pool(endpoints, connector(settings.channel)))
 
 
 def model_directory(settings: Settings) -> Path:

@@ -77,6 +77,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             description="Context in tokens; 0 means what config.json and the engine say.",
         ),
     ] = 0
+    channel: Annotated[
+        str,
+        Meta(
+            pattern="^(auto|native|grpcio)$",
+            description="How engines are spoken to: `native` is fast and plaintext, `grpcio` also "
+            "does TLS; `auto` takes the first that fits.",
+        ),
+    ] = "auto"
     request_timeout: Annotated[
         float, Meta(gt=0, description="Longest time that one completion may take.")
     ] = 3600.0

@@ -76,6 +76,17 @@ class EngineTimeout(EngineError):
     code = "engine_timeout"
 
 
+class ClientGone(RouterError):
+    """The client closed its connection: nobody will read the answer."""
+
+    status = 499
+    type = "client_closed_request"
+    code = "client_closed_request"
+
+    def __init__(self) -> None:
+        super().__init__("The client closed its connection")
+
+
 class ConfigError(Exception):
     """A setting is wrong; the message is one line that names it."""
 

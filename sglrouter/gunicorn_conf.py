@@ -84,12 +84,12 @@ access_log_format = '%(h)s "%(r)s" %(s)s %(B)s %(D)sus'
 
 def post_worker_init(worker: Any) -> None:
     """Connects to the engines, so that the first request need not wait for it."""
-    pool = worker.wsgi.pool
+    pool = worker.application.pool
     for engine in pool.engines:
         threading.Thread(target=engine.facts, name="engine-facts", daemon=True).start()
 
 
 def worker_exit(_server: Any, worker: Any) -> None:
     """Ends the connections to the engines."""
-    if getattr(worker, "wsgi", None) is not None:
-        worker.wsgi.pool.close()
+    if getattr(worker, "application", None) is not None:
+        worker.application.pool.close()

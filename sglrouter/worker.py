@@ -1,4 +1,9 @@
-"""The gunicorn worker: gevent's, with a prompt stop.
+"""The gunicorn worker: gevent's, with direct writes, a watch on clients, a prompt stop.
+
+A response may be written straight from the event loop: the application finds the
+client in its environment, and what it sends there is framed as gunicorn frames it and
+counted in gunicorn's response, so that status, access log and keep-alive stay
+gunicorn's. The same object tells when the client has left.
 
 gunicorn waits on SIGTERM until no connection is left, and one without a request counts
 until its time is over. This worker brings that time forward: at once for an idle
@@ -8,24 +13,52 @@ is about to send. Connections with a request on them are left alone.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import os
+import socket
+from collections.abc import Callable, Iterable
+from types import FrameType
+from typing import Any
 
 import gevent
+from gunicorn.http.wsgi import Response
 from gunicorn.workers.ggevent import GeventWorker
 
-if TYPE_CHECKING:
-    from types import FrameType
+from sglrouter.http.client import ENVIRON_KEY
 
 # Seconds that a new connection has for its first request once the worker stops.
 _FIRST_REQUEST = 5.0
 
+_READ = 1
+
 
 class RouterWorker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
-    """A gevent worker that does not wait for idle connections when it stops."""
+    """A gevent worker that lets the application at its clients, and stops promptly.
+
+    Attributes:
+        application: The WSGI application as it was loaded.
+    """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._waits: set[RequestWait] = set()
+        self.wsgi: Any = None
+        self.application: Any = None
+
+    def load_wsgi(self) -> None:
+        """Loads the application and puts the client into its environment."""
+        super().load_wsgi()
+        application: Any = self.wsgi
+        self.application = application
+
+        def with_client(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+            response = start_response.__self__
+            # HTTP/2 and TLS frame what is written in ways of their own.
+            if type(response) is Response and type(response.sock).__module__ == "gevent._socket3":
+                environ[ENVIRON_KEY] = DirectClient(response)
+            body: Iterable[bytes] = application(environ, start_response)
+            return body
+
+        self.wsgi = with_client
 
     def timeout_ctx(self) -> RequestWait:
         """The wait for a connection's next request, bounded by `keepalive`."""
@@ -48,6 +81,92 @@ class RouterWorker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
     def _stop_waiting(self) -> None:
         for wait in self._waits:
             wait.bring_forward()
+
+
+class DirectClient:
+    """The client of one request, written to without gunicorn's own loop over the body.
+
+    See sglrouter.http.client.Client.
+    """
+
+    def __init__(self, response: Any) -> None:
+        self._response = response
+        self._socket = response.sock
+        self._kept = b""
+        self._watcher: Any = None
+
+    def send(self, body: bytes, *, last: bool = False) -> bool:
+        """Writes a part of the body now, the headers in the same packet as the first."""
+        response = self._response
+        data = b"" if response.headers_sent else self._headers()
+        if response.chunked:
+            data += b"%x\r\n%b\r\n" % (len(body), body) if body else b""
+        else:
+            data += body
+        response.sent += len(body)
+        if last and response.chunked:
+            data += b"0\r\n\r\n"
+            # Else gunicorn would end the body once more, or close the connection.
+            response.chunked = False
+            response.response_length = response.sent
+        if self._kept:
+            self._kept += data
+            return False
+        try:
+            written = os.write(self._socket.fileno(), data)
+        except BlockingIOError:
+            written = 0
+        self._kept = data[written:]
+        return not self._kept
+
+    def wait_until_taken(self) -> None:
+        """Waits until the client has taken what was kept."""
+        kept, self._kept = self._kept, b""
+        self._socket.sendall(kept)
+
+    def watch(self, on_gone: Callable[[], None]) -> None:
+        """Has `on_gone` called when the client closes its connection."""
+        self._watcher = gevent.get_hub().loop.io(self._socket.fileno(), _READ)
+        self._watcher.start(self._on_readable, on_gone)
+
+    def unwatch(self) -> None:
+        """Ends the watch."""
+        if self._watcher is not None:
+            self._watcher.stop()
+            self._watcher.close()
+            self._watcher = None
+
+    def _on_readable(self, on_gone: Callable[[], None]) -> None:
+        try:
+            gone = not self._socket.recv(1, socket.MSG_PEEK)
+        except BlockingIOError:
+            return
+        except OSError:
+            gone = True
+        # What is there is the next request: it waits, and so nothing more can be seen.
+        self.unwatch()
+        if gone:
+            on_gone()
+
+    def _headers(self) -> bytes:
+        """What gunicorn would send as the response's head."""
+        response = self._response
+        recorder = _Recorder()
+        response.sock = recorder
+        try:
+            response.send_headers()
+        finally:
+            response.sock = self._socket
+        return recorder.data
+
+
+class _Recorder:
+    """Stands in for a socket to learn what would be sent."""
+
+    data = b""
+
+    def sendall(self, data: bytes) -> None:
+        self.data += data
 
 
 class RequestWait:

@@ -17,7 +17,7 @@ MAY_IMPORT = {
     "schema": set(),
     "output": {"_fast"},
     "prompt": {"schema"},
-    "backend": {"_proto"},
+    "backend": {"_fast", "_proto"},
     "model": {"prompt", "output"},
     "http": {"schema", "prompt", "backend", "output", "model"},
     "sim": {"_proto"},

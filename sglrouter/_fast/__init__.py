@@ -1,1 +1,1 @@
-"""The compiled token path: byte loops only, no I/O, no event loop."""
+"""The compiled token path: byte loops, and the one session that moves the bytes."""

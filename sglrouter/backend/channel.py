@@ -8,7 +8,7 @@ one request as well as an event loop that drains a socket before it wakes anybod
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from threading import Event
 from typing import NamedTuple, Protocol
 
@@ -21,10 +21,12 @@ class Status(NamedTuple):
     Attributes:
         code: The gRPC status code's name, such as "OK" or "UNAVAILABLE".
         message: The peer's words, or the transport's.
+        details: The peer's grpc-status-details-bin, as it came.
     """
 
     code: str
     message: str
+    details: bytes = b""
 
     @property
     def ok(self) -> bool:
@@ -38,12 +40,22 @@ class Call(Protocol):
     def take(self) -> list[bytes]:
         """Returns the messages that have arrived since the last take, in order.
 
-        Never blocks. Taking makes room: a channel reads ahead only so far.
+        Never blocks. A channel reads ahead only so far: to take again says that what
+        was taken before has been passed on, and makes room for as much.
         """
 
     @property
     def status(self) -> Status | None:
         """How the call ended, once it has; messages may still wait to be taken."""
+
+    def listen(self, on_news: Callable[[], None] | None) -> bool:
+        """Has `on_news` called instead of setting the event; None goes back to that.
+
+        It is called from the event loop and must not block.
+
+        Returns:
+            False if the channel has no event loop to call it from.
+        """
 
     def cancel(self) -> None:
         """Tells the peer to stop. Does nothing to a call that has ended."""

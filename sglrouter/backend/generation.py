@@ -7,11 +7,13 @@ after another when it does not stream, and does not say which is which.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from threading import Event
 
 from sglrouter.backend.channel import Call
-from sglrouter.errors import EngineError, EngineTimeout, from_grpc_status
+from sglrouter.errors import ClientGone, EngineError, EngineTimeout, from_grpc_status
+
+News = list[tuple[int, list[bytes]]]
 
 
 class Generation:
@@ -40,13 +42,14 @@ class Generation:
         now = time.monotonic()
         self._heard = dict.fromkeys(self._running, now)
         self._begun: set[int] = set()
+        self._client_gone = False
 
     @property
     def running(self) -> bool:
         """Whether any sample is still to be completed."""
         return bool(self._running)
 
-    def wait(self, timeout: float | None = None) -> list[tuple[int, list[bytes]]]:
+    def wait(self, timeout: float | None = None) -> News:
         """Waits until something arrives and takes all that has.
 
         Args:
@@ -57,34 +60,27 @@ class Generation:
             was over first.
 
         Raises:
-            RouterError: A call failed, ended too early, or missed a deadline. What
-                had arrived before is returned first.
+            RouterError: A call failed, ended too early, or missed a deadline, or the
+                client is gone. What had arrived before is returned first.
         """
         limit = None if timeout is None else time.monotonic() + timeout
         while True:
             self._arrived.clear()
-            news = self._take()
+            news = self.take()
             if news:
                 return news
-            now = time.monotonic()
-            if limit is not None and now >= limit:
-                return []
-            wake = self._next_deadline(now)
-            self._arrived.wait((wake if limit is None else min(wake, limit)) - now)
+            left = self.time_left()
+            if limit is not None:
+                remaining = limit - time.monotonic()
+                if remaining <= 0:
+                    return []
+                left = min(left, remaining)
+            self._arrived.wait(left)
 
-    def complete(self, index: int, *, engine_goes_on: bool = False) -> None:
-        """Says that a sample is complete, and tells an engine that goes on to stop."""
-        call = self._running.pop(index)
-        if engine_goes_on:
-            call.cancel()
-
-    def cancel(self) -> None:
-        """Stops every call that still runs."""
-        for call in self._running.values():
-            call.cancel()
-        self._running.clear()
-
-    def _take(self) -> list[tuple[int, list[bytes]]]:
+    def take(self) -> News:
+        """Takes what has arrived, without waiting; see wait()."""
+        if self._client_gone:
+            raise ClientGone
         news = []
         failed = None
         for index, call in self._running.items():
@@ -103,14 +99,47 @@ class Generation:
             raise from_grpc_status(failed.code, failed.message)
         return news
 
-    def _next_deadline(self, now: float) -> float:
-        earliest = now + self._first_timeout
+    def time_left(self) -> float:
+        """Seconds until the next deadline.
+
+        Raises:
+            EngineTimeout: One is over.
+        """
+        now = time.monotonic()
+        least = self._first_timeout
         for index in self._running:
             begun = index in self._begun
             allowed = self._idle_timeout if begun else self._first_timeout
-            deadline = self._heard[index] + allowed
-            if deadline <= now:
+            left = self._heard[index] + allowed - now
+            if left <= 0:
                 what = "went silent" if begun else "did not answer"
                 raise EngineTimeout(f"The engine {what} for {allowed:g} seconds")
-            earliest = min(earliest, deadline)
-        return earliest
+            least = min(least, left)
+        return least
+
+    def listen(self, on_news: Callable[[], None] | None) -> bool:
+        """Has `on_news` called from the event loop when there is news; None ends that.
+
+        Returns:
+            False if the channel cannot; then wait() is the only way.
+        """
+        heard = [call.listen(on_news) for call in self._running.values()]
+        return all(heard)
+
+    def client_gone(self) -> None:
+        """Says that the client has left: the calls are cancelled, waits end."""
+        self.cancel()
+        self._client_gone = True
+        self._arrived.set()
+
+    def complete(self, index: int, *, engine_goes_on: bool = False) -> None:
+        """Says that a sample is complete, and tells an engine that goes on to stop."""
+        call = self._running.pop(index)
+        if engine_goes_on:
+            call.cancel()
+
+    def cancel(self) -> None:
+        """Stops every call that still runs."""
+        for call in self._running.values():
+            call.cancel()
+        self._running.clear()

@@ -161,6 +161,10 @@ class GrpcioCall:
         """How the call ended, once it has."""
         return self._status
 
+    def listen(self, on_news: Callable[[], None] | None) -> bool:  # noqa: ARG002
+        """Not here: the reader is a thread of its own."""
+        return False
+
     def cancel(self) -> None:
         """Tells the engine to stop."""
         self._cancelled = True

@@ -13,7 +13,6 @@ from threading import Event, Lock
 
 from sglrouter.backend.channel import Channel
 from sglrouter.backend.generation import Generation
-from sglrouter.backend.grpcio import GrpcioChannel
 from sglrouter.backend.scheduler import (
     GENERATE,
     GET_MODEL_INFO,
@@ -140,9 +139,7 @@ class Pool:
     """
 
     def __init__(
-        self,
-        endpoints: Sequence[Endpoint],
-        connect: Callable[[Endpoint], Channel] = GrpcioChannel,
+        self, endpoints: Sequence[Endpoint], connect: Callable[[Endpoint], Channel]
     ) -> None:
         self.engines = [Engine(endpoint, connect) for endpoint in endpoints]
         self._next = 0

@@ -16,6 +16,7 @@ from sglrouter.backend.scheduler import Sampling, generate_request, new_request_
 from sglrouter.config import Settings
 from sglrouter.errors import BadRequest
 from sglrouter.http.bodies import read_body
+from sglrouter.http.client import Client, client_of, watching
 from sglrouter.http.constraints import choose_tools, forced_call_constraint, response_constraint
 from sglrouter.http.sampling import Limits, check_prompt, choices, sampling, top_logprobs
 from sglrouter.http.service import model_name
@@ -78,10 +79,12 @@ class ChatCompletions:
             int(time.time()),
             request.model or model_name(self._model, facts),
         )
+        client = client_of(req)
         if request.stream:
-            self._stream(request, resp, head, plan, samples, generation)
+            self._stream(request, resp, head, plan, samples, generation, client)
         else:
-            self._whole(resp, head, plan, samples, generation)
+            with watching(client, generation.client_gone):
+                self._whole(resp, head, plan, samples, generation)
 
     def _plan(self, request: ChatRequest, limits: Limits, defaults: dict[str, float]) -> _Plan:
         """Checks everything before anything is sent."""
@@ -160,6 +163,7 @@ class ChatCompletions:
         plan: _Plan,
         samples: list[Sample],
         generation: Generation,
+        client: Client | None,
     ) -> None:
         options = request.stream_options
         events: Iterator[bytes] = EventStream(
@@ -173,6 +177,7 @@ class ChatCompletions:
             samples,
             generation,
             heartbeat=self._settings.heartbeat,
+            client=client,
         )
         resp.content_type = "text/event-stream; charset=utf-8"
         resp.set_header("Cache-Control", "no-cache")

@@ -4,16 +4,26 @@ Strategy: the first answer of the engine is awaited before the response begins, 
 a refusal still gets its own HTTP status; after a heartbeat's time of silence the
 response begins without it, and from then on an error is the stream's last event. All
 that has arrived goes out in one piece.
+
+There are two ways out. Where the channel can call back and the client can be written
+to, events go from the engine's socket to the client's in one turn of the event loop,
+and the request's greenlet sleeps until the end, a heartbeat, or a client that does not
+take them. Otherwise the greenlet waits for news and the server iterates over the body.
+What goes wrong in one stream is kept in it and ends that stream alone.
 """
 
 from __future__ import annotations
 
+import errno
 import logging
+import time
 from collections.abc import Iterator
+from threading import Event
 from typing import Self
 
-from sglrouter.backend.generation import Generation
-from sglrouter.errors import RouterError
+from sglrouter.backend.generation import Generation, News
+from sglrouter.errors import ClientGone, RouterError
+from sglrouter.http.client import Client
 from sglrouter.output.chat import HEARTBEAT, ChatStream
 from sglrouter.output.sample import Sample
 
@@ -28,9 +38,11 @@ class EventStream(Iterator[bytes]):
         samples: The completion's samples.
         generation: Where their messages come from.
         heartbeat: Seconds of silence after which a comment is sent.
+        client: The client, if it can be written to directly.
 
     Raises:
-        RouterError: The engine failed at once; no response has begun.
+        RouterError: The engine failed at once, or the client has left; no response has
+            begun.
     """
 
     def __init__(
@@ -40,18 +52,27 @@ class EventStream(Iterator[bytes]):
         generation: Generation,
         *,
         heartbeat: float,
+        client: Client | None = None,
     ) -> None:
         self._stream = stream
         self._samples = samples
         self._generation = generation
         self._heartbeat = heartbeat
+        self._client = client
         self._ended = False
+        # Of the direct way:
+        self._wake = Event()
+        self._blocked = False
+        self._sent_at = 0.0
+        self._trouble: Exception | None = None
+        if client is not None:
+            client.watch(self._on_client_gone)
         try:
-            first, error = self._next_events()
+            first, error = self._wait()
             if error is not None and not first:
                 raise error
         except BaseException:
-            generation.cancel()
+            self.close()
             raise
         self._waiting = stream.begin() + first
         if error is not None:
@@ -61,47 +82,144 @@ class EventStream(Iterator[bytes]):
         return self
 
     def __next__(self) -> bytes:
-        if self._waiting:
-            events, self._waiting = self._waiting, b""
-            return events
+        events, self._waiting = self._waiting, b""
+        if events:
+            if self._client is None or not self._generation.listen(self._on_news):
+                return events
+            self._write_directly(self._client, events)
         if self._ended:
             raise StopIteration
         try:
-            events, error = self._next_events()
-        except Exception:
-            logger.exception("a stream failed")
-            events, error = b"", RouterError("The router failed", code="internal_error")
+            events, error = self._wait()
+        except ClientGone as gone:
+            raise BrokenPipeError(errno.EPIPE, gone.message) from gone
+        except Exception as exc:
+            return self._fail(_internal(exc))
         return events if error is None else events + self._fail(error)
 
     def close(self) -> None:
         """Stops the engine's work; the server calls it when the client is gone, too."""
+        self._generation.listen(None)
         self._generation.cancel()
+        if self._client is not None:
+            self._client.unwatch()
 
-    def _next_events(self) -> tuple[bytes, RouterError | None]:
-        """Waits for news and renders it; a heartbeat if there is none for too long."""
-        events = b""
-        while self._generation.running:
+    def _wait(self) -> tuple[bytes, RouterError | None]:
+        """Waits for events; a heartbeat if there are none for too long."""
+        while True:
             try:
                 news = self._generation.wait(self._heartbeat)
-            except RouterError as error:
-                return events, error
+            except ClientGone:
+                raise
+            except RouterError as failure:
+                return b"", failure
             if not news:
                 return HEARTBEAT, None
-            for index, messages in news:
-                events += self._stream.feed(index, messages)
-                sample = self._samples[index]
-                if sample.failure is not None:
-                    return events, sample.failure
-                if sample.finish_reason is not None:
-                    self._generation.complete(index, engine_goes_on=sample.engine_goes_on)
+            events, error = self._render(news)
             # Text may be held back: then there is nothing to send yet.
-            if events and self._generation.running:
-                return events, None
-        self._ended = True
-        return events + self._stream.end(), None
+            if events or error is not None:
+                return events, error
+
+    def _render(self, news: News) -> tuple[bytes, RouterError | None]:
+        events = b""
+        for index, messages in news:
+            events += self._stream.feed(index, messages)
+            sample = self._samples[index]
+            if sample.failure is not None:
+                return events, sample.failure
+            if sample.finish_reason is not None:
+                self._generation.complete(index, engine_goes_on=sample.engine_goes_on)
+        if not self._generation.running:
+            self._ended = True
+            events += self._stream.end()
+        return events, None
 
     def _fail(self, error: RouterError) -> bytes:
         logger.warning("a stream ended with an error: %s", error.message)
-        self._generation.cancel()
         self._ended = True
+        self._generation.cancel()
         return self._stream.fail(error)
+
+    def _write_directly(self, client: Client, events: bytes) -> None:
+        """Sees the stream to its end while the callbacks write it.
+
+        Raises:
+            OSError: The client is gone.
+        """
+        self._send(client, events)
+        self._pump(client)
+        while True:
+            if self._trouble is not None:
+                trouble, self._trouble = self._trouble, None
+                if isinstance(trouble, OSError):
+                    raise trouble
+                self._send(client, self._fail(_internal(trouble)))
+            elif self._blocked:
+                client.wait_until_taken()
+                self._blocked = False
+                self._pump(client)
+            elif self._ended:
+                return
+            else:
+                self._sleep(client)
+
+    def _sleep(self, client: Client) -> None:
+        """Waits for a callback to wake it, a deadline, or the time of a heartbeat."""
+        self._wake.clear()
+        try:
+            silence = time.monotonic() - self._sent_at
+            pause = min(self._generation.time_left(), self._heartbeat - silence)
+        except RouterError as error:
+            self._send(client, self._fail(error))
+            return
+        if pause <= 0:
+            self._send(client, HEARTBEAT)
+        else:
+            self._wake.wait(pause)
+
+    def _on_news(self) -> None:
+        """In the event loop: something has arrived from the engine."""
+        if self._blocked or self._ended or self._client is None:
+            return
+        try:
+            self._pump(self._client)
+        except Exception as exc:
+            self._trouble = exc
+        if self._wants_greenlet():
+            self._wake.set()
+
+    def _wants_greenlet(self) -> bool:
+        return self._blocked or self._ended or self._trouble is not None
+
+    def _on_client_gone(self) -> None:
+        """In the event loop: the client has closed its connection."""
+        self._generation.client_gone()
+        if self._sent_at:
+            self._trouble = BrokenPipeError(errno.EPIPE, "the client closed its connection")
+            self._wake.set()
+
+    def _pump(self, client: Client) -> None:
+        """Renders and sends what has arrived, until the client does not take it."""
+        while not self._blocked and not self._ended:
+            try:
+                news = self._generation.take()
+            except RouterError as failure:
+                self._send(client, self._fail(failure))
+                return
+            if not news:
+                return
+            events, error = self._render(news)
+            if error is not None:
+                events += self._fail(error)
+            if events:
+                self._send(client, events)
+
+    def _send(self, client: Client, events: bytes) -> None:
+        self._sent_at = time.monotonic()
+        self._blocked = not client.send(events, last=self._ended)
+
+
+def _internal(exc: Exception) -> RouterError:
+    """A bug of ours: all details to the log, none to the client."""
+    logger.error("a stream failed", exc_info=exc)
+    return RouterError("The router failed", code="internal_error")

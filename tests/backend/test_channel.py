@@ -11,6 +11,7 @@ import grpc
 import pytest
 
 from sglrouter._proto import scheduler as pb
+from sglrouter.backend.channel import Status
 from sglrouter.backend.scheduler import (
     GENERATE,
     GET_MODEL_INFO,
@@ -76,7 +77,7 @@ def test_a_refusal_is_a_status_without_messages(connect: Connect, engine: Simula
     message = pb.GenerateRequest(request_id="x" * 32, stream=True).SerializeToString()
     followed = Followed(connect(engine.address), message)
     assert followed.drain() == []
-    assert followed.status == ("INVALID_ARGUMENT", "Tokenized input must be provided")
+    assert followed.status == Status("INVALID_ARGUMENT", "Tokenized input must be provided")
 
 
 def test_cancel_reaches_the_engine_once(connect: Connect, engine: SimulatedEngine) -> None:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from sglrouter.backend.grpcio import GrpcioChannel
 from sglrouter.backend.pool import Pool
 from sglrouter.config import parse_endpoint
 from sglrouter.sim import SimOptions, SimulatedEngine
@@ -14,7 +15,7 @@ from tests.processes import free_port
 
 @contextmanager
 def pool_of(*addresses: str) -> Iterator[Pool]:
-    pool = Pool([parse_endpoint(address) for address in addresses])
+    pool = Pool([parse_endpoint(address) for address in addresses], GrpcioChannel)
     try:
         yield pool
     finally:

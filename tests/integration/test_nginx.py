@@ -204,7 +204,8 @@ def test_a_lost_client_ends_the_engines_work(nginx: Nginx, engine: SimulatedEngi
     engine.fault("hang,after=1")
     before = len(engine.cancelled)
     with nginx.http.stream("POST", COMPLETIONS, json=chat_body(stream=True)) as response:
-        next(response.iter_text())
+        pieces = response.iter_text()
+        next(pieces)
         assert engine.active == 1
     engine.wait_until(lambda: len(engine.cancelled) == before + 1, PATIENCE)
     engine.wait_until(lambda: engine.active == 0, PATIENCE)

@@ -1,0 +1,58 @@
+"""Which kind of channel leads to an engine."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from gevent.monkey import is_module_patched
+
+from sglrouter.backend.channel import Channel
+from sglrouter.backend.grpcio import GrpcioChannel
+from sglrouter.config import Endpoint
+from sglrouter.errors import ConfigError
+
+logger = logging.getLogger(__name__)
+
+HOW_TO_GET_NATIVE = (
+    "the native channel is not built, and grpcio takes many times its CPU: install libnghttp2 "
+    "with its headers (Debian: apt-get install libnghttp2-dev pkg-config) and reinstall sglrouter"
+)
+
+
+def native_is_built() -> bool:
+    """Whether the extension that the native channel needs is there."""
+    try:
+        import sglrouter._fast.h2  # noqa: F401
+    except ImportError:
+        return False
+    return True
+
+
+def connector(kind: str) -> Callable[[Endpoint], Channel]:
+    """Returns what makes channels of a kind.
+
+    Args:
+        kind: "native", "grpcio", or "auto" for the first that fits.
+
+    Raises:
+        ConfigError: "native" is asked for and is not built.
+    """
+    built = native_is_built()
+    if kind == "native" and not built:
+        raise ConfigError(f"channel: {HOW_TO_GET_NATIVE}")
+    if kind == "auto" and not built:
+        logger.warning("%s", HOW_TO_GET_NATIVE)
+    if kind == "grpcio" or not built:
+        return GrpcioChannel
+
+    def connect(endpoint: Endpoint) -> Channel:
+        from sglrouter.backend.native import NativeChannel
+
+        if not endpoint.tls and is_module_patched("threading"):
+            return NativeChannel(endpoint)
+        if kind == "native":
+            raise ConfigError(f"channel: native does not speak TLS, which {endpoint} needs")
+        return GrpcioChannel(endpoint)
+
+    return connect

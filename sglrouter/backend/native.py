@@ -1,0 +1,295 @@
+"""A channel over our own HTTP/2 session, on gevent's event loop.
+
+Strategy: one non-blocking socket and one read watcher for each connection, no thread
+and no greenlet of its own. What arrives is cut into messages in compiled code; calls
+with news are told in the same turn of the loop, all at once for all that came, and
+whatever they caused to be written goes out in one send. A connection is made by the
+greenlet that first needs it; while the engine cannot be reached, calls fail at once
+and the next attempt waits, longer each time.
+
+This module gives the session what it does not know: time (deadlines, keepalive,
+backoff), connections (GOAWAY, stream limits, loss) and what an end means to gRPC.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from threading import Event
+
+import gevent
+from gevent.event import Event as Signal
+
+from sglrouter._fast.h2 import Stream
+from sglrouter.backend.channel import Metadata, Status
+from sglrouter.backend.native_connection import ChannelCounts, Connection, open_socket
+from sglrouter.backend.outcome import outcome
+from sglrouter.config import Endpoint
+
+MAX_CONNECTIONS = 8
+FIRST_BACKOFF = 0.2
+LONGEST_BACKOFF = 5.0
+
+_REFUSED_STREAM = 7
+
+
+class NativeChannel:
+    """A Channel over plaintext HTTP/2."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        assert not endpoint.tls, "TLS is grpcio's"
+        self.endpoint = endpoint
+        self._connections: list[Connection] = []
+        self._connecting: Signal | None = None
+        self._failures = 0
+        self._retry_at = 0.0
+        self._last_error = ""
+        self._closed = False
+        self.counts_so_far = ChannelCounts()
+        self._connected: bool | None = None
+
+    @property
+    def connected(self) -> bool | None:
+        """Whether there is a connection; None while nobody has tried."""
+        return self._connected
+
+    def counts(self) -> ChannelCounts:
+        """The counts so far, with the bytes of live connections."""
+        counts = ChannelCounts(
+            **{name: getattr(self.counts_so_far, name) for name in self.counts_so_far.__slots__}
+        )
+        for connection in self._connections:
+            counts.received += connection.session.received
+            counts.sent += connection.session.sent
+        return counts
+
+    def unary(
+        self, method: str, request: bytes, *, timeout: float, metadata: Metadata = ()
+    ) -> tuple[Status, bytes]:
+        """Makes one call and waits for its answer."""
+        arrived = Signal()
+        call = self.stream(method, request, timeout=timeout, arrived=arrived, metadata=metadata)
+        messages: list[bytes] = []
+        while True:
+            arrived.clear()
+            status = call.status
+            messages += call.take()
+            if status is not None:
+                break
+            arrived.wait()
+        if not status.ok:
+            return status, b""
+        if len(messages) != 1:
+            return Status("INTERNAL", f"the engine sent {len(messages)} answers to one call"), b""
+        return status, messages[0]
+
+    def stream(
+        self,
+        method: str,
+        request: bytes,
+        *,
+        timeout: float,
+        arrived: Event | Signal,
+        metadata: Metadata = (),
+    ) -> NativeCall:
+        """Starts a server-streaming call; waits only for a connection to be made."""
+        self.counts_so_far.streams += 1
+        call = NativeCall(self, method, request, metadata, timeout, arrived)
+        self._send(call)
+        return call
+
+    def close(self) -> None:
+        """Ends the connections and every call on them."""
+        self._closed = True
+        for connection in list(self._connections):
+            connection.close("the channel was closed")
+
+    def _send(self, call: NativeCall) -> None:
+        """Puts a call on a connection, or ends it if there is none to be had."""
+        connection = self._connection(call.deadline)
+        if connection is None:
+            call.end(
+                Status("UNAVAILABLE", f"cannot connect to {self.endpoint}: {self._last_error}")
+            )
+        elif call.status is None:
+            connection.open(call)
+
+    def _connection(self, deadline: float) -> Connection | None:
+        """A connection with room, made if need be."""
+        while not self._closed:
+            usable = [each for each in self._connections if each.usable]
+            best = min(usable, key=lambda each: each.session.active, default=None)
+            if best is not None and (best.has_room or len(usable) >= MAX_CONNECTIONS):
+                return best
+            if self._connecting is not None:
+                # One attempt serves all who wait; with a connection to queue on, none does.
+                if best is not None:
+                    return best
+                if not self._connecting.wait(max(deadline - time.monotonic(), 0.0)):
+                    return None
+                if not any(each.usable for each in self._connections):
+                    return None
+                continue
+            if time.monotonic() < self._retry_at:
+                return best
+            if not self._connect():
+                return best
+        self._last_error = "the channel was closed"
+        return None
+
+    def _connect(self) -> bool:
+        done = self._connecting = Signal()
+        try:
+            connection = Connection(self, open_socket(self.endpoint))
+        except OSError as exc:
+            self._failed(exc.strerror or str(exc))
+            return False
+        finally:
+            self._connecting = None
+            done.set()
+        if self._closed:
+            connection.close("the channel was closed")
+            return False
+        self._connections.append(connection)
+        self.counts_so_far.connects += 1
+        self._connected = True
+        return True
+
+    def _failed(self, reason: str) -> None:
+        self.counts_so_far.failed_connects += 1
+        self._connected = False
+        self._last_error = reason
+        pause = min(FIRST_BACKOFF * 2**self._failures, LONGEST_BACKOFF)
+        self._failures += 1
+        # Workers and routers that lost the same engine do not return in step.
+        self._retry_at = time.monotonic() + pause * random.uniform(0.8, 1.2)  # noqa: S311
+
+    def on_spoken(self) -> None:
+        """The peer has spoken HTTP/2: the connection is good."""
+        self._failures = 0
+        self._connected = True
+
+    def on_closed(self, connection: Connection, reason: str, *, lost: bool) -> None:
+        """A connection has ended; new calls need another."""
+        if connection in self._connections:
+            self._connections.remove(connection)
+            self.counts_so_far.received += connection.session.received
+            self.counts_so_far.sent += connection.session.sent
+        if lost:
+            self.counts_so_far.lost += 1
+            if not self._closed:
+                self._connected = False
+                self._last_error = reason
+                if not connection.session.settled:
+                    # It took the connection and never spoke: as bad as a refusal.
+                    self._failed(reason)
+
+
+class NativeCall:
+    """A server-streaming call."""
+
+    def __init__(
+        self,
+        channel: NativeChannel,
+        method: str,
+        request: bytes,
+        metadata: Metadata,
+        timeout: float,
+        arrived: Event | Signal,
+    ) -> None:
+        self._channel = channel
+        self._method = method
+        self._request = request
+        self._metadata = metadata
+        self._arrived = arrived
+        self._connection: Connection | None = None
+        self._stream: Stream | None = None
+        self._status: Status | None = None
+        self._resent = False
+        self.deadline = time.monotonic() + timeout
+        self._listener: Callable[[], None] | None = None
+        self._timer = gevent.get_hub().loop.timer(max(timeout, 0.0))
+        self._timer.start(self._on_deadline)
+
+    def request_parts(self) -> tuple[bytes, bytes, list[tuple[bytes, bytes]]]:
+        """Path, message and headers, as Session.open() takes them."""
+        left = max(self.deadline - time.monotonic(), 0.001)
+        headers = [(b"grpc-timeout", _timeout_header(left)), (b"user-agent", b"sglrouter")]
+        headers += [(name.lower().encode(), value.encode()) for name, value in self._metadata]
+        return self._method.encode(), self._request, headers
+
+    def take(self) -> list[bytes]:
+        """Returns the messages that have arrived since the last take."""
+        stream, connection = self._stream, self._connection
+        if stream is None or connection is None:
+            return []
+        messages = stream.take()
+        if not stream.closed and connection.session.wants_write:
+            connection.flush_soon()
+        return messages
+
+    @property
+    def status(self) -> Status | None:
+        """How the call ended, once it has."""
+        return self._status
+
+    def listen(self, on_news: Callable[[], None] | None) -> bool:
+        """Has `on_news` called from the event loop instead of setting the event."""
+        self._listener = on_news
+        return True
+
+    def cancel(self) -> None:
+        """Tells the engine to stop."""
+        if self._status is None:
+            if self._connection is not None and self._stream is not None:
+                self._connection.cancel(self._stream)
+            # Who cancels knows: nobody is told.
+            self._listener = None
+            self.end(Status("CANCELLED", "cancelled here"))
+
+    def on_opened(self, connection: Connection, stream: Stream) -> None:
+        """The request is on its way."""
+        self._connection, self._stream = connection, stream
+
+    def on_news(self) -> None:
+        """Something of the answer has arrived, or its end."""
+        stream = self._stream
+        assert stream is not None
+        if not stream.closed:
+            self._notify()
+        elif stream.reset_code == _REFUSED_STREAM and not stream.touched and not self._resent:
+            # The peer says that it has not looked at it: it may be sent again.
+            self._resent = True
+            self._channel.counts_so_far.refused += 1
+            gevent.spawn(self._channel._send, self)
+        else:
+            if stream.reset_code:
+                self._channel.counts_so_far.resets += 1
+            self.end(outcome(stream))
+
+    def _on_deadline(self) -> None:
+        if self._status is None:
+            if self._connection is not None and self._stream is not None:
+                self._connection.cancel(self._stream)
+            self.end(Status("DEADLINE_EXCEEDED", "the deadline is over"))
+
+    def end(self, status: Status) -> None:
+        """The call is over; only the first end counts."""
+        if self._status is None:
+            self._status = status
+            self._timer.stop()
+            self._timer.close()
+            self._notify()
+
+    def _notify(self) -> None:
+        if self._listener is not None:
+            self._listener()
+        else:
+            self._arrived.set()
+
+
+def _timeout_header(seconds: float) -> bytes:
+    """A grpc-timeout of at most eight digits."""
+    milliseconds = int(seconds * 1000) + 1
+    return b"%dm" % milliseconds if milliseconds < 10**8 else b"%dS" % min(int(seconds), 10**8 - 1)

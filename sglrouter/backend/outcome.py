@@ -1,0 +1,81 @@
+"""What the end of an HTTP/2 stream means to gRPC.
+
+The rules are those of gRPC over HTTP/2: a status in the trailers counts; without one
+the HTTP status, then the content type, then the reset code say what went wrong.
+https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md
+"""
+
+from __future__ import annotations
+
+from urllib.parse import unquote
+
+from sglrouter._fast.h2 import Stream
+from sglrouter.backend.channel import Status
+
+# HTTP/2 error code -> gRPC status, as gRPC over HTTP/2 has it.
+_BY_RESET_CODE = {
+    7: "UNAVAILABLE",  # REFUSED_STREAM
+    8: "CANCELLED",  # CANCEL
+    11: "RESOURCE_EXHAUSTED",  # ENHANCE_YOUR_CALM
+    12: "PERMISSION_DENIED",  # INADEQUATE_SECURITY
+}
+_BY_HTTP_STATUS = {
+    "400": "INTERNAL",
+    "401": "UNAUTHENTICATED",
+    "403": "PERMISSION_DENIED",
+    "404": "UNIMPLEMENTED",
+    "429": "UNAVAILABLE",
+    "502": "UNAVAILABLE",
+    "503": "UNAVAILABLE",
+    "504": "UNAVAILABLE",
+}
+_STATUS_NAMES = (
+    "OK",
+    "CANCELLED",
+    "UNKNOWN",
+    "INVALID_ARGUMENT",
+    "DEADLINE_EXCEEDED",
+    "NOT_FOUND",
+    "ALREADY_EXISTS",
+    "PERMISSION_DENIED",
+    "RESOURCE_EXHAUSTED",
+    "FAILED_PRECONDITION",
+    "ABORTED",
+    "OUT_OF_RANGE",
+    "UNIMPLEMENTED",
+    "INTERNAL",
+    "UNAVAILABLE",
+    "DATA_LOSS",
+    "UNAUTHENTICATED",
+)
+
+
+def outcome(stream: Stream) -> Status:
+    """What a stream's end means to gRPC."""
+    headers = stream.headers
+    if stream.broken is not None:
+        code = "RESOURCE_EXHAUSTED" if "larger" in stream.broken else "INTERNAL"
+        return Status(code, stream.broken)
+    if "grpc-status" in headers:
+        return _trailer_status(headers, cut=stream.cut)
+    http_status = headers.get(":status", b"").decode("latin-1")
+    if http_status and http_status != "200":
+        code = _BY_HTTP_STATUS.get(http_status, "UNKNOWN")
+        return Status(code, f"the peer answered with HTTP status {http_status}")
+    content_type = headers.get("content-type", b"").decode("latin-1")
+    if http_status and not content_type.startswith("application/grpc"):
+        return Status("UNKNOWN", f"the peer does not speak gRPC: content type {content_type!r}")
+    if stream.reset_code:
+        code = _BY_RESET_CODE.get(stream.reset_code, "INTERNAL")
+        return Status(code, f"the peer reset the stream with HTTP/2 error {stream.reset_code}")
+    return Status("INTERNAL", "the peer ended the stream without a status")
+
+
+def _trailer_status(headers: dict[str, bytes], *, cut: bool) -> Status:
+    text = headers["grpc-status"].decode("latin-1")
+    number = int(text) if text.isascii() and text.isdigit() else -1
+    code = _STATUS_NAMES[number] if 0 <= number < len(_STATUS_NAMES) else "UNKNOWN"
+    message = unquote(headers.get("grpc-message", b"").decode("latin-1"), errors="replace")
+    if code == "OK" and cut:
+        return Status("INTERNAL", "the peer ended the stream inside a message")
+    return Status(code, message, headers.get("grpc-status-details-bin", b""))

@@ -1,0 +1,69 @@
+"""The client's end of a request, where the server lets us at it.
+
+Under our own worker a response may be written from the event loop, without waking the
+request's greenlet for every token, and a client that leaves is noticed at once. Under
+any other WSGI server there is no such thing, and responses are iterated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Protocol, cast
+
+import falcon
+
+# Where the worker puts it in the WSGI environment.
+ENVIRON_KEY = "sglrouter.client"
+
+
+class Client(Protocol):
+    """The client of one request."""
+
+    def send(self, body: bytes, *, last: bool = False) -> bool:
+        """Writes a part of the body now, the headers before the first.
+
+        Never blocks. What the client does not take is kept; then wait_until_taken()
+        comes next.
+
+        Args:
+            body: The part.
+            last: Whether it is the end of the body.
+
+        Returns:
+            Whether all of it was taken.
+
+        Raises:
+            OSError: The client is gone.
+        """
+
+    def wait_until_taken(self) -> None:
+        """Waits until the client has taken what was kept.
+
+        Raises:
+            OSError: The client is gone.
+        """
+
+    def watch(self, on_gone: Callable[[], None]) -> None:
+        """Has `on_gone` called, from the event loop, when the client closes."""
+
+    def unwatch(self) -> None:
+        """Ends the watch."""
+
+
+def client_of(req: falcon.Request) -> Client | None:
+    """The request's client; None where the server does not give it."""
+    return cast("Client | None", req.env.get(ENVIRON_KEY))
+
+
+@contextmanager
+def watching(client: Client | None, on_gone: Callable[[], None]) -> Iterator[None]:
+    """Watches the client meanwhile, where it can be watched."""
+    if client is None:
+        yield
+        return
+    client.watch(on_gone)
+    try:
+        yield
+    finally:
+        client.unwatch()
