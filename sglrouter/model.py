@@ -10,6 +10,7 @@ import msgspec
 from sglrouter.config import Settings
 from sglrouter.output.detokenizer import DetokenizerFactory
 from sglrouter.prompt.conversation import PromptBuilder
+from sglrouter.prompt.fast_tokenizer import fast_encoder
 from sglrouter.prompt.model_files import ModelFiles, read_model_files
 from sglrouter.prompt.tokenizer import load_tokenizer, vocabulary_size
 
@@ -58,7 +59,7 @@ def load_model(settings: Settings, directory: Path) -> Model:
         context_length=settings.context_length or files.context_length,
         prompts=PromptBuilder(
             files,
-            tokenizer,
+            fast_encoder(files.directory / "tokenizer.json", tokenizer) or tokenizer,
             Path(settings.chat_template) if settings.chat_template else None,
         ),
         detokenizers=DetokenizerFactory(tokenizer),

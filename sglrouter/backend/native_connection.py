@@ -144,7 +144,8 @@ class Connection:
             call.end(Status("UNAVAILABLE", str(exc)))
             self._lose(str(exc))
         else:
-            self.flush()
+            # Calls that are made in one turn of the loop go out in one send.
+            self.flush_soon()
 
     def cancel(self, stream: Stream) -> None:
         """Resets a call that has not ended."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import uuid
 from collections.abc import Iterator
 from typing import Any
 
@@ -75,7 +74,7 @@ class ChatCompletions:
         )
         samples = [self._sample(request, plan) for _ in range(plan.n)]
         head = ChatHead(
-            f"chatcmpl-{uuid.uuid4().hex}",
+            f"chatcmpl-{new_request_id()}",
             int(time.time()),
             request.model or model_name(self._model, facts),
         )

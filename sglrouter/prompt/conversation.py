@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import tokenizers
-
 from sglrouter.errors import BadRequest, ConfigError
+from sglrouter.prompt.fast_tokenizer import Encoder
 from sglrouter.prompt.messages import normalise
 from sglrouter.prompt.model_files import ModelFiles
 from sglrouter.prompt.template import RESERVED, ChatTemplate
@@ -26,7 +25,7 @@ class PromptBuilder:
 
     Args:
         files: The model's files.
-        tokenizer: Its tokenizer.
+        encoder: Its tokenizer.
         template_file: A Jinja file that replaces the model's templates, or None.
 
     Raises:
@@ -34,7 +33,7 @@ class PromptBuilder:
     """
 
     def __init__(
-        self, files: ModelFiles, tokenizer: tokenizers.Tokenizer, template_file: Path | None = None
+        self, files: ModelFiles, encoder: Encoder, template_file: Path | None = None
     ) -> None:
         sources = files.chat_templates
         if template_file is not None:
@@ -45,7 +44,7 @@ class PromptBuilder:
         self._templates = {
             name: ChatTemplate(source, files.special_tokens) for name, source in sources.items()
         }
-        self._tokenizer = tokenizer
+        self._encoder = encoder
 
     @property
     def has_template(self) -> bool:
@@ -88,7 +87,7 @@ class PromptBuilder:
             kwargs=kwargs,
         )
         # The template has written every special token, the first one included.
-        return Prompt(text, self._tokenizer.encode(text, add_special_tokens=False).ids)
+        return Prompt(text, self._encoder.encode(text, add_special_tokens=False).ids)
 
     def _select(self, tools: object) -> ChatTemplate:
         """Picks as Hugging Face does: `tool_use` where there are tools, else `default`."""
