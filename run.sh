@@ -33,6 +33,10 @@ if [ ! -e "$stamp" ] || [ pyproject.toml -nt "$stamp" ]; then
   command -v python3 >/dev/null || need python3 python3-venv python3-dev
   python3 -c 'import ensurepip, venv' 2>/dev/null || need python3-venv python3-dev
   command -v "${CC:-cc}" >/dev/null || need gcc python3-dev
+  if ! pkg-config --exists libnghttp2 2>/dev/null; then
+    # Without it the router runs on grpcio, at many times the CPU.
+    (need libnghttp2-dev pkg-config) || echo "Going on without the native channel." >&2
+  fi
   if ! python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then
     echo "run.sh needs Python 3.11 or newer; python3 is $(python3 --version)" >&2
     exit 1

@@ -7,6 +7,7 @@ import sys
 import msgspec
 
 from sglrouter.app import model_directory
+from sglrouter.backend.connect import HOW_TO_GET_NATIVE, native_is_built
 from sglrouter.backend.grpcio import GrpcioChannel
 from sglrouter.backend.pool import Engine
 from sglrouter.backend.scheduler import HEALTH_CHECK, health_request, read_health
@@ -25,7 +26,7 @@ def run_checks(settings: Settings) -> int:
         0 if all is well, 1 otherwise.
     """
     # Somebody is waiting at a terminal: an engine that is down is an answer.
-    results = [_check_model(settings)]
+    results = [_check_model(settings), _check_channel(settings)]
     results += [_check_engine(text) for text in settings.engine]
     return 0 if all(results) else 1
 
@@ -61,6 +62,12 @@ def _check_template(model: Model) -> bool:
     if max(prompt.ids, default=0) >= model.vocab_size:
         return _say(False, "tokenizer: it makes ids that config.json's vocab_size does not hold")
     return _say(True, f"chat template: a plain question makes {len(prompt.ids)} tokens")
+
+
+def _check_channel(settings: Settings) -> bool:
+    if native_is_built():
+        return _say(True, f"channel: {settings.channel}, the native one is built")
+    return _say(settings.channel == "grpcio", f"channel: {HOW_TO_GET_NATIVE}")
 
 
 def _check_engine(text: str) -> bool:

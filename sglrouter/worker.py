@@ -20,6 +20,7 @@ from types import FrameType
 from typing import Any
 
 import gevent
+import gevent.socket
 from gunicorn.http.wsgi import Response
 from gunicorn.workers.ggevent import GeventWorker
 
@@ -53,8 +54,8 @@ class RouterWorker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
         def with_client(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
             response = start_response.__self__
             # HTTP/2 and TLS frame what is written in ways of their own.
-            if type(response) is Response and type(response.sock).__module__ == "gevent._socket3":
-                environ[ENVIRON_KEY] = DirectClient(response)
+            if type(response) is Response and type(response.sock) is gevent.socket.socket:
+                environ[ENVIRON_KEY] = DirectClient(response, gevent.getcurrent().watch)
             body: Iterable[bytes] = application(environ, start_response)
             return body
 
@@ -67,6 +68,14 @@ class RouterWorker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
         grace = 0.0 if served else min(seconds, _FIRST_REQUEST)
         # A stream that outlives SIGTERM leaves an idle connection behind, too.
         return RequestWait(seconds if self.alive else grace, grace, self._waits)
+
+    def handle(self, listener: Any, client: Any, addr: Any) -> None:
+        """Serves one connection."""
+        watch = gevent.getcurrent().watch = ConnectionWatch(client)
+        try:
+            super().handle(listener, client, addr)
+        finally:
+            watch.close()
 
     def handle_request(self, listener_name: Any, req: Any, sock: Any, addr: Any) -> Any:
         """Serves one request; from then on its connection may be idle."""
@@ -89,11 +98,11 @@ class DirectClient:
     See sglrouter.http.client.Client.
     """
 
-    def __init__(self, response: Any) -> None:
+    def __init__(self, response: Any, watch: ConnectionWatch) -> None:
         self._response = response
         self._socket = response.sock
+        self._watch = watch
         self._kept = b""
-        self._watcher: Any = None
 
     def send(self, body: bytes, *, last: bool = False) -> bool:
         """Writes a part of the body now, the headers in the same packet as the first."""
@@ -126,11 +135,48 @@ class DirectClient:
 
     def watch(self, on_gone: Callable[[], None]) -> None:
         """Has `on_gone` called when the client closes its connection."""
-        self._watcher = gevent.get_hub().loop.io(self._socket.fileno(), _READ)
-        self._watcher.start(self._on_readable, on_gone)
+        self._watch.start(on_gone)
 
     def unwatch(self) -> None:
         """Ends the watch."""
+        self._watch.stop()
+
+    def _headers(self) -> bytes:
+        """What gunicorn would send as the response's head."""
+        response = self._response
+        recorder = _Recorder()
+        response.sock = recorder
+        try:
+            response.send_headers()
+        finally:
+            response.sock = self._socket
+        return recorder.data
+
+
+class ConnectionWatch:
+    """Notices that the client of a connection closes it.
+
+    It serves all requests of the connection: a new watcher for each would cost a call
+    into the kernel.
+    """
+
+    def __init__(self, sock: Any) -> None:
+        self._socket = sock
+        self._watcher: Any = None
+
+    def start(self, on_gone: Callable[[], None]) -> None:
+        """Has `on_gone` called, from the event loop, when the client is gone."""
+        if self._watcher is None:
+            self._watcher = gevent.get_hub().loop.io(self._socket.fileno(), _READ)
+        self._watcher.start(self._on_readable, on_gone)
+
+    def stop(self) -> None:
+        """Stops watching until the next start."""
+        if self._watcher is not None:
+            self._watcher.stop()
+
+    def close(self) -> None:
+        """Ends it, before the socket is closed."""
         if self._watcher is not None:
             self._watcher.stop()
             self._watcher.close()
@@ -144,20 +190,9 @@ class DirectClient:
         except OSError:
             gone = True
         # What is there is the next request: it waits, and so nothing more can be seen.
-        self.unwatch()
+        self.stop()
         if gone:
             on_gone()
-
-    def _headers(self) -> bytes:
-        """What gunicorn would send as the response's head."""
-        response = self._response
-        recorder = _Recorder()
-        response.sock = recorder
-        try:
-            response.send_headers()
-        finally:
-            response.sock = self._socket
-        return recorder.data
 
 
 class _Recorder:

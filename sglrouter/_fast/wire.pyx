@@ -1,5 +1,5 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True
-"""Reads an engine's GenerateResponse messages without building protobuf objects.
+"""Reads GenerateResponse messages, and writes a prompt, without protobuf objects.
 
 Strategy: one reader follows one sample. It walks the bytes of each message once,
 appends new token ids to a C array and keeps the running totals; only a finished
@@ -10,7 +10,7 @@ read nothing outside.
 The field numbers are those of proto/sglang_scheduler.proto.
 """
 
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.mem cimport PyMem_Free, PyMem_Realloc
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memmove
@@ -304,3 +304,58 @@ cdef tuple _read_failure(const uint8_t* at, const uint8_t* end):
             elif field.number == 2:
                 status = _text(&field)
     return message, status
+
+
+cdef inline uint8_t* _put_varint(uint8_t* out, uint64_t value) noexcept:
+    while value >= 0x80:
+        out[0] = <uint8_t>(value | 0x80)
+        out += 1
+        value >>= 7
+    out[0] = <uint8_t>value
+    return out + 1
+
+
+cdef inline int _varint_size(uint64_t value) noexcept:
+    cdef int size = 1
+    while value >= 0x80:
+        value >>= 7
+        size += 1
+    return size
+
+
+def tokenized_input(bytes text not None, ids not None):
+    """Serializes field 2 of a GenerateRequest, its TokenizedInput.
+
+    Args:
+        text: The prompt in UTF-8.
+        ids: The prompt's token ids.
+    """
+    cdef Py_ssize_t count = len(ids)
+    cdef Py_ssize_t text_size = PyBytes_GET_SIZE(text)
+    # An id of 32 bits takes five bytes at most; a tag and a length, eleven.
+    cdef bytes packed = PyBytes_FromStringAndSize(NULL, 5 * count)
+    cdef uint8_t* out = <uint8_t*>PyBytes_AS_STRING(packed)
+    cdef uint8_t* end = out
+    cdef uint32_t token
+    for token in ids:
+        end = _put_varint(end, token)
+    cdef Py_ssize_t ids_size = end - out
+    cdef Py_ssize_t inner = 0
+    if text_size:
+        inner += 1 + _varint_size(text_size) + text_size
+    if count:
+        inner += 1 + _varint_size(ids_size) + ids_size
+    cdef bytes message = PyBytes_FromStringAndSize(NULL, 1 + _varint_size(inner) + inner)
+    cdef uint8_t* at = <uint8_t*>PyBytes_AS_STRING(message)
+    at[0] = (2 << 3) | BYTES
+    at = _put_varint(at + 1, inner)
+    if text_size:
+        at[0] = (1 << 3) | BYTES
+        at = _put_varint(at + 1, text_size)
+        memcpy(at, PyBytes_AS_STRING(text), text_size)
+        at += text_size
+    if count:
+        at[0] = (2 << 3) | BYTES
+        at = _put_varint(at + 1, ids_size)
+        memcpy(at, out, ids_size)
+    return message

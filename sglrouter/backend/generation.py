@@ -25,6 +25,9 @@ class Generation:
         first_timeout: Longest wait in seconds for a call's first message; a refusal
             may never be answered.
         idle_timeout: Longest silence in seconds after it.
+
+    Attributes:
+        arrived: The event.
     """
 
     def __init__(
@@ -36,7 +39,7 @@ class Generation:
         idle_timeout: float,
     ) -> None:
         self._running = dict(enumerate(calls))
-        self._arrived = arrived
+        self.arrived = arrived
         self._first_timeout = first_timeout
         self._idle_timeout = idle_timeout
         now = time.monotonic()
@@ -65,7 +68,7 @@ class Generation:
         """
         limit = None if timeout is None else time.monotonic() + timeout
         while True:
-            self._arrived.clear()
+            self.arrived.clear()
             news = self.take()
             if news:
                 return news
@@ -75,7 +78,7 @@ class Generation:
                 if remaining <= 0:
                     return []
                 left = min(left, remaining)
-            self._arrived.wait(left)
+            self.arrived.wait(left)
 
     def take(self) -> News:
         """Takes what has arrived, without waiting; see wait()."""
@@ -130,7 +133,7 @@ class Generation:
         """Says that the client has left: the calls are cancelled, waits end."""
         self.cancel()
         self._client_gone = True
-        self._arrived.set()
+        self.arrived.set()
 
     def complete(self, index: int, *, engine_goes_on: bool = False) -> None:
         """Says that a sample is complete, and tells an engine that goes on to stop."""

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from sglrouter._fast.wire import tokenized_input
 from sglrouter._proto import common, health, scheduler
 
 SERVICE = "sglang.grpc.scheduler.SglangScheduler"
@@ -109,21 +110,23 @@ def generate_request(
         skip_special_tokens=sampling.skip_special_tokens,
         spaces_between_special_tokens=True,
         n=1,
-        logit_bias={str(token): bias for token, bias in sampling.logit_bias.items()},
     )
+    for token, bias in sampling.logit_bias.items():
+        params.logit_bias[str(token)] = bias
     if sampling.constraint is not None:
         kind, value = sampling.constraint
         setattr(params, kind, value)
-    return scheduler.GenerateRequest(
+    request = scheduler.GenerateRequest(
         request_id=request_id,
-        tokenized=scheduler.TokenizedInput(original_text=text, input_ids=ids),
         sampling_params=params,
         return_logprob=logprobs,
         logprob_start_len=-1,
         top_logprobs_num=top_logprobs,
         lora_id=lora_id,
         stream=stream,
-    ).SerializeToString()
+    )
+    # A message's fields may come in any order: the long one is written apart.
+    return request.SerializeToString() + tokenized_input(text.encode(), ids)
 
 
 class EngineFacts(msgspec.Struct, frozen=True):

@@ -18,7 +18,6 @@ import errno
 import logging
 import time
 from collections.abc import Iterator
-from threading import Event
 from typing import Self
 
 from sglrouter.backend.generation import Generation, News
@@ -61,7 +60,7 @@ class EventStream(Iterator[bytes]):
         self._client = client
         self._ended = False
         # Of the direct way:
-        self._wake = Event()
+        self._wake = generation.arrived
         self._blocked = False
         self._sent_at = 0.0
         self._trouble: Exception | None = None
@@ -147,7 +146,7 @@ class EventStream(Iterator[bytes]):
             OSError: The client is gone.
         """
         self._send(client, events)
-        self._pump(client)
+        self._pump_safely(client)
         while True:
             if self._trouble is not None:
                 trouble, self._trouble = self._trouble, None
@@ -157,7 +156,7 @@ class EventStream(Iterator[bytes]):
             elif self._blocked:
                 client.wait_until_taken()
                 self._blocked = False
-                self._pump(client)
+                self._pump_safely(client)
             elif self._ended:
                 return
             else:
@@ -181,10 +180,7 @@ class EventStream(Iterator[bytes]):
         """In the event loop: something has arrived from the engine."""
         if self._blocked or self._ended or self._client is None:
             return
-        try:
-            self._pump(self._client)
-        except Exception as exc:
-            self._trouble = exc
+        self._pump_safely(self._client)
         if self._wants_greenlet():
             self._wake.set()
 
@@ -197,6 +193,13 @@ class EventStream(Iterator[bytes]):
         if self._sent_at:
             self._trouble = BrokenPipeError(errno.EPIPE, "the client closed its connection")
             self._wake.set()
+
+    def _pump_safely(self, client: Client) -> None:
+        """_pump(), whose trouble is kept for the greenlet."""
+        try:
+            self._pump(client)
+        except Exception as exc:
+            self._trouble = exc
 
     def _pump(self, client: Client) -> None:
         """Renders and sends what has arrived, until the client does not take it."""

@@ -140,7 +140,7 @@ class ChatTemplate:
             syntax = environment.parse(source)
         except (jinja2.TemplateError, SyntaxError, RecursionError) as exc:
             raise ConfigError(f"chat template: {exc}") from exc
-        self._special_tokens = dict(special_tokens)
+        self._constants = {**environment.globals, **special_tokens}
         self.content_format = _content_format(source, syntax)
         self.knows_developer = any(
             node.value == "developer" for node in syntax.find_all(nodes.Const)
@@ -166,7 +166,7 @@ class ChatTemplate:
             BadRequest: The template refuses the conversation.
         """
         variables = {
-            **self._special_tokens,
+            **self._constants,
             "messages": messages,
             "tools": tools,
             "documents": None,
@@ -174,7 +174,9 @@ class ChatTemplate:
             **(kwargs or {}),
         }
         try:
-            return self._template.render(variables)
+            # render(), but for a copy of all globals by way of a ChainMap each time.
+            context = self._template.new_context(variables, shared=True)
+            return "".join(self._template.root_render_func(context))
         except jinja2.TemplateError as exc:
             raise BadRequest(str(exc), code="chat_template_error", param="messages") from exc
         except _CONFUSED as exc:

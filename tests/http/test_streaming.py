@@ -1,0 +1,245 @@
+"""The two ways out of a stream, step by step, without an event loop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from threading import Event
+
+import pytest
+
+from sglrouter._proto import scheduler as pb
+from sglrouter.backend.channel import Status
+from sglrouter.backend.generation import Generation
+from sglrouter.errors import ClientGone, EngineError, RouterError
+from sglrouter.http.streaming import EventStream
+from sglrouter.output.chat import ChatHead, ChatStream
+from sglrouter.output.detokenizer import DetokenizerFactory
+from sglrouter.output.sample import Sample
+from sglrouter.prompt.tokenizer import load_tokenizer
+
+
+class FakeCall:
+    """A call whose messages the test hands in."""
+
+    def __init__(self, *, calls_back: bool) -> None:
+        self.arrived = Event()
+        self.messages: list[bytes] = []
+        self.ended: Status | None = None
+        self.cancelled = 0
+        self.calls_back = calls_back
+        self.listener: Callable[[], None] | None = None
+
+    @property
+    def status(self) -> Status | None:
+        return self.ended
+
+    def take(self) -> list[bytes]:
+        taken, self.messages = self.messages, []
+        return taken
+
+    def listen(self, on_news: Callable[[], None] | None) -> bool:
+        self.listener = on_news
+        return self.calls_back
+
+    def cancel(self) -> None:
+        self.cancelled += 1
+
+    def deliver(self, *messages: pb.GenerateResponse, status: Status | None = None) -> None:
+        self.messages += [message.SerializeToString() for message in messages]
+        self.ended = status or self.ended
+        if self.listener is not None and self.calls_back:
+            self.listener()
+        self.arrived.set()
+
+
+class FakeClient:
+    """A client that takes all, or nothing until it is waited for."""
+
+    def __init__(self) -> None:
+        self.body = b""
+        self.ended = False
+        self.takes = True
+        self.waits = 0
+        self.on_gone: Callable[[], None] | None = None
+        self.before_wait: Callable[[], None] = lambda: None
+
+    def send(self, body: bytes, *, last: bool = False) -> bool:
+        assert not self.ended
+        self.body += body
+        self.ended = last
+        return self.takes
+
+    def wait_until_taken(self) -> None:
+        self.waits += 1
+        self.takes = True
+        self.before_wait()
+
+    def watch(self, on_gone: Callable[[], None]) -> None:
+        self.on_gone = on_gone
+
+    def unwatch(self) -> None:
+        self.on_gone = None
+
+
+@pytest.fixture(scope="module")
+def detokenizers(tiny_model: Path) -> DetokenizerFactory:
+    return DetokenizerFactory(load_tokenizer(tiny_model))
+
+
+def chunk(ids: Sequence[int], total: int) -> pb.GenerateResponse:
+    return pb.GenerateResponse(
+        chunk=pb.GenerateStreamChunk(token_ids=ids, completion_tokens=total, prompt_tokens=1)
+    )
+
+
+def complete(ids: Sequence[int], total: int) -> pb.GenerateResponse:
+    return pb.GenerateResponse(
+        complete=pb.GenerateComplete(
+            output_ids=ids, completion_tokens=total, prompt_tokens=1, finish_reason="length"
+        )
+    )
+
+
+def open_stream(
+    call: FakeCall,
+    detokenizers: DetokenizerFactory,
+    client: FakeClient | None = None,
+    *,
+    heartbeat: float = 10.0,
+    stream_class: type[ChatStream] = ChatStream,
+) -> EventStream:
+    samples = [Sample(detokenizers)]
+    generation = Generation([call], call.arrived, first_timeout=10, idle_timeout=10)
+    stream = stream_class(ChatHead("id", 1, "m"), samples, detokenizers.piece, include_usage=False)
+    return EventStream(stream, samples, generation, heartbeat=heartbeat, client=client)
+
+
+@pytest.mark.parametrize("direct", [False, True])
+def test_both_ways_say_the_same(detokenizers: DetokenizerFactory, direct: bool) -> None:
+    call, client = FakeCall(calls_back=direct), FakeClient()
+    call.deliver(chunk([40], 1))
+    stream = open_stream(call, detokenizers, client)
+    call.deliver(chunk([41], 2))
+    call.deliver(chunk([42], 3), complete([42], 3), status=Status("OK", ""))
+    body = b"".join(stream)
+    stream.close()
+    assert (client.body if direct else body).endswith(b"data: [DONE]\n\n")
+    assert (client.body if direct else body).count(b'"content":"') == 3  # role, first, rest
+    assert (body == b"") == direct
+    assert client.ended == direct
+    assert call.cancelled == 0
+    assert client.on_gone is None
+
+
+def test_a_client_that_does_not_take_is_waited_for(detokenizers: DetokenizerFactory) -> None:
+    call, client = FakeCall(calls_back=True), FakeClient()
+    call.deliver(chunk([40], 1))
+    stream = open_stream(call, detokenizers, client)
+    client.takes = False
+
+    def finish() -> None:
+        # While the greenlet waits, news are left where they are.
+        before = client.body
+        client.takes = True
+        call.deliver(chunk([41], 2), complete([41], 2), status=Status("OK", ""))
+        assert client.body == before
+
+    client.before_wait = finish
+    assert list(stream) == []
+    assert client.waits == 1
+    assert client.body.endswith(b"data: [DONE]\n\n")
+
+
+class Faulty(ChatStream):
+    """A stream with a bug that shows on the second batch."""
+
+    fed = 0
+
+    def feed(self, index: int, messages: Sequence[bytes]) -> bytes:
+        self.fed += 1
+        if self.fed == 2:
+            raise ValueError("a bug")
+        return super().feed(index, messages)
+
+
+@pytest.mark.parametrize("direct", [False, True])
+def test_a_bug_ends_its_stream_with_an_error_and_goes_no_further(
+    detokenizers: DetokenizerFactory, direct: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    call, client = FakeCall(calls_back=direct), FakeClient()
+    call.deliver(chunk([40], 1))
+    stream = open_stream(call, detokenizers, client, stream_class=Faulty)
+    call.deliver(chunk([41], 2))  # in the direct way this runs in the event loop
+    body = b"".join(stream)
+    assert b'"code":"internal_error"' in (client.body if direct else body)
+    assert b"a bug" not in (client.body if direct else body)
+    assert "a bug" in caplog.text
+    assert call.cancelled == 1
+
+
+@pytest.mark.parametrize("direct", [False, True])
+def test_silence_is_filled_with_heartbeats(detokenizers: DetokenizerFactory, direct: bool) -> None:
+    call, client = FakeCall(calls_back=direct), FakeClient()
+    stream = open_stream(call, detokenizers, client, heartbeat=0.01)
+    if direct:
+        beats = 0
+
+        def send(body: bytes, *, last: bool = False) -> bool:
+            nonlocal beats
+            if body == b": ping\n\n":
+                beats += 1
+            if beats == 3:
+                beats += 1
+                call.deliver(chunk([41], 1), complete([41], 1), status=Status("OK", ""))
+            client.body += body
+            return True
+
+        client.send = send  # type: ignore[method-assign]
+        assert list(stream) == []
+        assert client.body.count(b": ping\n\n") >= 3
+    else:
+        assert b": ping\n\n" in next(stream)
+        assert next(stream) == b": ping\n\n"
+    stream.close()
+
+
+def test_an_engine_that_fails_at_once_has_no_response(detokenizers: DetokenizerFactory) -> None:
+    call, client = FakeCall(calls_back=True), FakeClient()
+    call.deliver(status=Status("UNAVAILABLE", "down"))
+    with pytest.raises(EngineError) as caught:
+        open_stream(call, detokenizers, client)
+    assert caught.value.status == 503
+    assert client.body == b""
+    assert client.on_gone is None
+
+
+def test_a_client_that_leaves_before_the_response_ends_the_wait(
+    detokenizers: DetokenizerFactory,
+) -> None:
+    call, client = FakeCall(calls_back=True), FakeClient()
+    client.watch = lambda on_gone: on_gone()  # type: ignore[method-assign]
+    with pytest.raises(ClientGone):
+        open_stream(call, detokenizers, client)
+    assert call.cancelled == 1
+
+
+def test_a_client_that_leaves_while_it_is_written_to_ends_the_stream(
+    detokenizers: DetokenizerFactory,
+) -> None:
+    call, client = FakeCall(calls_back=True), FakeClient()
+    call.deliver(chunk([40], 1))
+    stream = open_stream(call, detokenizers, client)
+    gone = client.on_gone
+    assert gone is not None
+    client.takes = False
+    client.before_wait = gone
+    with pytest.raises(BrokenPipeError):
+        next(stream)
+    stream.close()
+    assert call.cancelled == 1
+
+
+def test_client_gone_is_a_router_error_that_nobody_reads() -> None:
+    assert isinstance(ClientGone(), RouterError)
+    assert ClientGone().status == 499

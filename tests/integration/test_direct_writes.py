@@ -1,0 +1,205 @@
+"""Streams written from the event loop keep HTTP as gunicorn keeps it, and end alone."""
+
+from __future__ import annotations
+
+import json
+import socket
+import struct
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from sglrouter.sim import SimulatedEngine
+from tests.conftest import StartRouter
+from tests.processes import PATIENCE, RouterProcess, chat_body, joined, sse_data
+
+
+class RawClient:
+    """A client that sees every byte."""
+
+    def __init__(self, router: RouterProcess, receive_buffer: int = 0) -> None:
+        self.socket = socket.socket()
+        if receive_buffer:
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+        self.socket.settimeout(PATIENCE)
+        self.socket.connect(("127.0.0.1", router.port))
+        self.data = b""
+
+    def post(self, version: str = "1.1", **fields: object) -> None:
+        body = json.dumps(chat_body(**fields)).encode()
+        self.socket.sendall(
+            b"POST /v1/chat/completions HTTP/%b\r\nHost: x\r\nContent-Length: %d\r\n\r\n%b"
+            % (version.encode(), len(body), body)
+        )
+
+    def receive(self) -> bytes:
+        piece = self.socket.recv(65536)
+        self.data += piece
+        return piece
+
+    def until(self, end: bytes) -> bytes:
+        """Reads up to and with `end`, and keeps what follows."""
+        while end not in self.data:
+            assert self.receive(), f"closed after {self.data[-200:]!r}"
+        found, _, self.data = self.data.partition(end)
+        return found + end
+
+    def chunked_body(self) -> bytes:
+        """Reads one body, chunk by chunk as the RFC has it."""
+        body = b""
+        while True:
+            size = int(self.until(b"\r\n"), 16)
+            while len(self.data) < size + 2:
+                assert self.receive()
+            piece, self.data = self.data[:size], self.data[size + 2 :]
+            if not size:
+                return body
+            body += piece
+
+    def close(self, *, reset: bool = False) -> None:
+        if reset:
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.socket.close()
+
+
+@contextmanager
+def raw_client(router: RouterProcess, receive_buffer: int = 0) -> Iterator[RawClient]:
+    client = RawClient(router, receive_buffer)
+    try:
+        yield client
+    finally:
+        client.close()
+
+
+def text_of(body: bytes) -> str:
+    *events, done = sse_data(body.decode())
+    assert done == "[DONE]"
+    return joined([json.loads(event) for event in events])
+
+
+def test_a_connection_is_kept_for_the_next_stream(
+    router: RouterProcess, engine: SimulatedEngine
+) -> None:
+    engine.script("one two three")
+    with raw_client(router) as client:
+        for _ in range(3):
+            client.post(stream=True)
+            head = client.until(b"\r\n\r\n").lower()
+            assert b"transfer-encoding: chunked" in head
+            assert b"connection: keep-alive" in head
+            assert text_of(client.chunked_body()) == "one two three"
+            assert client.data == b""
+
+
+def test_the_head_comes_with_the_first_events(
+    router: RouterProcess, engine: SimulatedEngine
+) -> None:
+    engine.script("one two three")
+    with raw_client(router) as client:
+        client.post(stream=True)
+        assert b'"role":"assistant"' in client.receive()
+
+
+def test_http_1_0_gets_plain_bytes_and_a_closed_connection(
+    router: RouterProcess, engine: SimulatedEngine
+) -> None:
+    engine.script("one two three")
+    with raw_client(router) as client:
+        client.post("1.0", stream=True)
+        head = client.until(b"\r\n\r\n").lower()
+        assert b"transfer-encoding" not in head
+        assert b"connection: close" in head
+        while client.receive():
+            pass
+        assert text_of(client.data) == "one two three"
+
+
+def test_a_pipelined_request_is_no_disconnect(
+    router: RouterProcess, engine: SimulatedEngine
+) -> None:
+    engine.script("one two three")
+    engine.options.token_delay = 0.05
+    try:
+        with raw_client(router) as client:
+            client.post(stream=True)
+            client.post(stream=False)
+            client.until(b"\r\n\r\n")
+            assert text_of(client.chunked_body()) == "one two three"
+            client.until(b"\r\n\r\n")
+            client.until(b'"one two three"')
+    finally:
+        engine.options.token_delay = 0.0
+
+
+def test_the_access_log_counts_what_was_written(
+    start_router: StartRouter, engine: SimulatedEngine, tiny_model: Path
+) -> None:
+    engine.script("one two three")
+    router = start_router(engine=f"grpc://{engine.address}", tokenizer=tiny_model, access_log=True)
+    response = router.chat(stream=True)
+    line = f'"POST /v1/chat/completions HTTP/1.1" 200 {len(response.content)} '
+    engine.wait_until(lambda: line in router.log)
+
+
+def test_a_stalled_client_stalls_its_own_stream_alone(
+    router: RouterProcess, engine: SimulatedEngine
+) -> None:
+    # Some eight megabytes of log probabilities, more than the sockets between hold.
+    tokens = 3500
+    engine.script([[7 + i % 50] for i in range(tokens)], "quick")
+    fields = {"stream": True, "logprobs": True, "top_logprobs": 20}
+    with raw_client(router, receive_buffer=4096) as client:
+        client.post(**fields)
+        client.until(b"\r\n\r\n")
+        before = time.monotonic()
+        # The engine makes some thousand messages a second: it would long be through.
+        while time.monotonic() < before + 4:
+            assert joined(router.stream()) == "quick"
+            time.sleep(0.2)
+        assert engine.active == 1, "the engine was not held back"
+        body = client.chunked_body()
+    *events, done = sse_data(body.decode())
+    assert done == "[DONE]"
+    entries = [
+        entry
+        for event in events
+        for choice in json.loads(event)["choices"]
+        if choice["logprobs"]
+        for entry in choice["logprobs"]["content"]
+    ]
+    assert len(entries) == tokens
+
+
+@pytest.mark.parametrize("reset", [False, True])
+@pytest.mark.parametrize("when", ["before the first token", "in the middle", "in silence"])
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_client_that_leaves_is_noticed_at_once(
+    router: RouterProcess, engine: SimulatedEngine, stream: bool, when: str, reset: bool
+) -> None:
+    engine.script([[7]] * 3000)
+    engine.options.first_delay = 30.0 if when == "before the first token" else 0.0
+    engine.options.token_delay = 0.02
+    if when == "in silence":
+        engine.fault("hang,after=2,times=2")
+    before = len(engine.cancelled)
+    try:
+        with raw_client(router) as client:
+            client.post(stream=stream, n=2)
+            engine.wait_until(lambda: engine.active == 2)
+            if stream and when != "before the first token":
+                client.until(b'"content"')
+            started = time.monotonic()
+            client.close(reset=reset)
+        engine.wait_until(lambda: len(engine.cancelled) == before + 2)
+        assert time.monotonic() - started < 2
+        engine.wait_until(lambda: engine.active == 0)
+        # Each call once, and nothing else is hurt.
+        assert len(engine.cancelled) == before + 2
+    finally:
+        engine.options.first_delay = engine.options.token_delay = 0.0
+    engine.fault()
+    engine.script("still here")
+    assert joined(router.stream()) == "still here"
