@@ -25,6 +25,7 @@ from gunicorn.http.wsgi import Response
 from gunicorn.workers.ggevent import GeventWorker
 
 from sglrouter.http.client import ENVIRON_KEY
+from sglrouter.quick_request import use_quick_requests
 
 # Seconds that a new connection has for its first request once the worker stops.
 _FIRST_REQUEST = 5.0
@@ -47,6 +48,7 @@ class RouterWorker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
 
     def load_wsgi(self) -> None:
         """Loads the application and puts the client into its environment."""
+        use_quick_requests()
         super().load_wsgi()
         application: Any = self.wsgi
         self.application = application
