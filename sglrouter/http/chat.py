@@ -15,7 +15,7 @@ from sglrouter.backend.scheduler import Sampling, generate_request, new_request_
 from sglrouter.config import Settings
 from sglrouter.errors import BadRequest
 from sglrouter.http.bodies import read_body
-from sglrouter.http.client import Client, client_of, watching
+from sglrouter.http.client import Client, answer, client_of, watching
 from sglrouter.http.constraints import choose_tools, forced_call_constraint, response_constraint
 from sglrouter.http.sampling import Limits, check_prompt, choices, sampling, top_logprobs
 from sglrouter.http.service import model_name
@@ -83,7 +83,9 @@ class ChatCompletions:
             self._stream(request, resp, head, plan, samples, generation, client)
         else:
             with watching(client, generation.client_gone):
-                self._whole(resp, head, plan, samples, generation)
+                body = self._whole(head, plan, samples, generation)
+            resp.content_type = falcon.MEDIA_JSON
+            answer(resp, body, client)
 
     def _plan(self, request: ChatRequest, limits: Limits, defaults: dict[str, float]) -> _Plan:
         """Checks everything before anything is sent."""
@@ -186,12 +188,11 @@ class ChatCompletions:
 
     def _whole(
         self,
-        resp: falcon.Response,
         head: ChatHead,
         plan: _Plan,
         samples: list[Sample],
         generation: Generation,
-    ) -> None:
+    ) -> bytes:
         completion = ChatCompletion(
             head, samples, self._model.detokenizers.piece, forced_calls=plan.forced_calls
         )
@@ -206,5 +207,4 @@ class ChatCompletions:
                         generation.complete(index, engine_goes_on=sample.engine_goes_on)
         finally:
             generation.cancel()
-        resp.content_type = falcon.MEDIA_JSON
-        resp.data = completion.body()
+        return completion.body()

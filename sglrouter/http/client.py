@@ -67,3 +67,25 @@ def watching(client: Client | None, on_gone: Callable[[], None]) -> Iterator[Non
         yield
     finally:
         client.unwatch()
+
+
+def answer(resp: falcon.Response, body: bytes, client: Client | None) -> None:
+    """Makes `body` the whole response; head and body leave in one packet if they can."""
+    if client is None:
+        resp.data = body
+    else:
+        resp.content_length = len(body)
+        resp.stream = _WholeBody(client, body)
+
+
+class _WholeBody(Iterator[bytes]):
+    """A body that is written in one piece as soon as the server asks for it."""
+
+    def __init__(self, client: Client, body: bytes) -> None:
+        self._client = client
+        self._body = body
+
+    def __next__(self) -> bytes:
+        if not self._client.send(self._body, last=True):
+            self._client.wait_until_taken()
+        raise StopIteration
