@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: setup test lint format proto docs dist clean
+.PHONY: setup test bench lint format proto docs dist clean
 
 setup: $(VENV)/.installed  ## a virtual environment with the package, its extensions and the tools
 
@@ -14,6 +14,10 @@ $(VENV)/.installed: pyproject.toml setup.py $(wildcard sglrouter/_fast/*.pyx sgl
 
 test: setup  ## all tests; those that need the corpus or nginx say so where they skip
 	$(BIN)/python -m pytest
+
+bench: setup  ## CPU per token, of the whole system and of its compiled parts
+	$(BIN)/python bench/run.py
+	$(BIN)/python bench/micro.py
 
 lint: setup  ## ruff and mypy
 	$(BIN)/ruff check .
