@@ -13,17 +13,19 @@ is about to send. Connections with a request on them are left alone.
 
 from __future__ import annotations
 
-import os
 import socket
 from collections.abc import Callable, Iterable
+from time import time
 from types import FrameType
 from typing import Any
 
 import gevent
 import gevent.socket
+import gunicorn.util
 from gunicorn.http.wsgi import Response
 from gunicorn.workers.ggevent import GeventWorker
 
+from sglrouter._fast.chunked import write_body
 from sglrouter.http.client import ENVIRON_KEY
 from sglrouter.quick_request import use_quick_requests
 
@@ -49,6 +51,8 @@ class RouterWorker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
     def load_wsgi(self) -> None:
         """Loads the application and puts the client into its environment."""
         use_quick_requests()
+        # gunicorn writes the date anew for every response.
+        gunicorn.util.http_date = _OncePerSecond(gunicorn.util.http_date)
         super().load_wsgi()
         application: Any = self.wsgi
         self.application = application
@@ -103,31 +107,21 @@ class DirectClient:
     def __init__(self, response: Any, watch: ConnectionWatch) -> None:
         self._response = response
         self._socket = response.sock
+        self._fd = response.sock.fileno()
         self._watch = watch
         self._kept = b""
 
     def send(self, body: bytes, *, last: bool = False) -> bool:
         """Writes a part of the body now, the headers in the same packet as the first."""
         response = self._response
-        data = b"" if response.headers_sent else self._headers()
-        if response.chunked:
-            data += b"%x\r\n%b\r\n" % (len(body), body) if body else b""
-        else:
-            data += body
+        head = b"" if response.headers_sent else self._headers()
         response.sent += len(body)
-        if last and response.chunked:
-            data += b"0\r\n\r\n"
+        chunked = response.chunked
+        if last and chunked:
             # Else gunicorn would end the body once more, or close the connection.
             response.chunked = False
             response.response_length = response.sent
-        if self._kept:
-            self._kept += data
-            return False
-        try:
-            written = os.write(self._socket.fileno(), data)
-        except BlockingIOError:
-            written = 0
-        self._kept = data[written:]
+        self._kept = write_body(self._fd, head, body, chunked, last)
         return not self._kept
 
     def wait_until_taken(self) -> None:
@@ -195,6 +189,22 @@ class ConnectionWatch:
         self.stop()
         if gone:
             on_gone()
+
+
+class _OncePerSecond:
+    """A function of the time of day that is fine to a second, asked no oftener."""
+
+    def __init__(self, function: Callable[[], str]) -> None:
+        self._function = function
+        self._second = 0
+        self._value = ""
+
+    def __call__(self, timestamp: float | None = None) -> str:
+        assert timestamp is None, "only the present is asked for"
+        second = int(time())
+        if second != self._second:
+            self._second, self._value = second, self._function()
+        return self._value
 
 
 class _Recorder:

@@ -6,9 +6,9 @@ after another when it does not stream, and does not say which is which.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from threading import Event
+from time import monotonic
 
 from sglrouter.backend.channel import Call
 from sglrouter.errors import ClientGone, EngineError, EngineTimeout, from_grpc_status
@@ -42,7 +42,7 @@ class Generation:
         self.arrived = arrived
         self._first_timeout = first_timeout
         self._idle_timeout = idle_timeout
-        now = time.monotonic()
+        now = monotonic()
         self._heard = dict.fromkeys(self._running, now)
         self._begun: set[int] = set()
         self._client_gone = False
@@ -66,7 +66,7 @@ class Generation:
             RouterError: A call failed, ended too early, or missed a deadline, or the
                 client is gone. What had arrived before is returned first.
         """
-        limit = None if timeout is None else time.monotonic() + timeout
+        limit = None if timeout is None else monotonic() + timeout
         while True:
             self.arrived.clear()
             news = self.take()
@@ -74,7 +74,7 @@ class Generation:
                 return news
             left = self.time_left()
             if limit is not None:
-                remaining = limit - time.monotonic()
+                remaining = limit - monotonic()
                 if remaining <= 0:
                     return []
                 left = min(left, remaining)
@@ -91,7 +91,7 @@ class Generation:
             status = call.status
             messages = call.take()
             if messages:
-                self._heard[index] = time.monotonic()
+                self._heard[index] = monotonic()
                 self._begun.add(index)
                 news.append((index, messages))
             elif status is not None and failed is None:
@@ -108,7 +108,7 @@ class Generation:
         Raises:
             EngineTimeout: One is over.
         """
-        now = time.monotonic()
+        now = monotonic()
         least = self._first_timeout
         for index in self._running:
             begun = index in self._begun

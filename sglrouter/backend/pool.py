@@ -146,10 +146,14 @@ class Pool:
 
     def pick(self) -> Engine:
         """Takes turns among the engines, passing over those that cannot be reached."""
+        engines = self.engines
         first = self._next
-        self._next = (first + 1) % len(self.engines)
-        in_turn = self.engines[first:] + self.engines[:first]
-        return next((engine for engine in in_turn if engine.worth_trying()), in_turn[0])
+        self._next = (first + 1) % len(engines)
+        for i in range(first, first + len(engines)):
+            engine = engines[i % len(engines)]
+            if engine.worth_trying():
+                return engine
+        return engines[first]
 
     def close(self) -> None:
         """Ends all connections."""

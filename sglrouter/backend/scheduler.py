@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 import msgspec
 
@@ -38,7 +39,7 @@ class Sampling(msgspec.Struct, frozen=True, kw_only=True):
         top_k: -1 for all tokens.
         max_new_tokens: None for as many as the context holds.
         constraint: (kind, text) with a kind of CONSTRAINTS, or None.
-        logit_bias: Bias by token id.
+        logit_bias: (token id, bias) pairs.
     """
 
     temperature: float = 1.0
@@ -55,7 +56,7 @@ class Sampling(msgspec.Struct, frozen=True, kw_only=True):
     ignore_eos: bool = False
     no_stop_trim: bool = False
     skip_special_tokens: bool = True
-    logit_bias: Mapping[int, float] = {}
+    logit_bias: tuple[tuple[int, float], ...] = ()
     constraint: tuple[str, str] | None = None
 
 
@@ -92,6 +93,25 @@ def generate_request(
         top_logprobs: How many alternatives to return for each.
         lora_id: The adapter to use; empty for none.
     """
+    request = scheduler.GenerateRequest(
+        request_id=request_id,
+        return_logprob=logprobs,
+        logprob_start_len=-1,
+        top_logprobs_num=top_logprobs,
+        lora_id=lora_id,
+        stream=stream,
+    )
+    # A message's fields may come in any order, each written by whoever does it best.
+    return (
+        request.SerializeToString()
+        + _sampling_field(sampling)
+        + tokenized_input(text.encode(), ids)
+    )
+
+
+@lru_cache(maxsize=256)  # clients send the same parameters time and again
+def _sampling_field(sampling: Sampling) -> bytes:
+    """Field 4 of a GenerateRequest, its SamplingParams."""
     params = scheduler.SamplingParams(
         temperature=sampling.temperature,
         top_p=sampling.top_p,
@@ -111,22 +131,12 @@ def generate_request(
         spaces_between_special_tokens=True,
         n=1,
     )
-    for token, bias in sampling.logit_bias.items():
+    for token, bias in sampling.logit_bias:
         params.logit_bias[str(token)] = bias
     if sampling.constraint is not None:
         kind, value = sampling.constraint
         setattr(params, kind, value)
-    request = scheduler.GenerateRequest(
-        request_id=request_id,
-        sampling_params=params,
-        return_logprob=logprobs,
-        logprob_start_len=-1,
-        top_logprobs_num=top_logprobs,
-        lora_id=lora_id,
-        stream=stream,
-    )
-    # A message's fields may come in any order: the long one is written apart.
-    return request.SerializeToString() + tokenized_input(text.encode(), ids)
+    return scheduler.GenerateRequest(sampling_params=params).SerializeToString()
 
 
 class EngineFacts(msgspec.Struct, frozen=True):

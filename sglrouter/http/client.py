@@ -23,8 +23,8 @@ class Client(Protocol):
     def send(self, body: bytes, *, last: bool = False) -> bool:
         """Writes a part of the body now, the headers before the first.
 
-        Never blocks. What the client does not take is kept; then wait_until_taken()
-        comes next.
+        Never blocks. What the client does not take is kept, and then nothing more may
+        be sent before wait_until_taken().
 
         Args:
             body: The part.

@@ -199,11 +199,11 @@ def _stop_token_ids(request: ChatRequest, limits: Limits) -> tuple[int, ...]:
     return tuple(ids)
 
 
-def _logit_bias(request: ChatRequest, limits: Limits) -> dict[int, float]:
+def _logit_bias(request: ChatRequest, limits: Limits) -> tuple[tuple[int, float], ...]:
     biases = request.logit_bias or {}
     if len(biases) > MAX_BIASES:
         raise BadRequest(f"logit_bias takes at most {MAX_BIASES} tokens", param="logit_bias")
-    checked = {}
+    checked = []
     for key, bias in biases.items():
         # Anything but a decimal id inside the vocabulary kills.
         if not (key.isascii() and key.isdigit() and len(key) < 10):
@@ -214,5 +214,5 @@ def _logit_bias(request: ChatRequest, limits: Limits) -> dict[int, float]:
             )
         if not -100.0 <= bias <= 100.0:
             raise _out_of_range("logit_bias", bias, "a map to values between -100 and 100")
-        checked[int(key)] = bias
-    return checked
+        checked.append((int(key), bias))
+    return tuple(checked)

@@ -28,6 +28,9 @@ from sglrouter.output.sample import Sample
 
 logger = logging.getLogger(__name__)
 
+# Bytes of messages; a small part of what a channel reads ahead.
+_LITTLE = 16 * 1024
+
 
 class EventStream(Iterator[bytes]):
     """Server-sent events of one completion, as the WSGI server iterates them.
@@ -216,6 +219,10 @@ class EventStream(Iterator[bytes]):
                 events += self._fail(error)
             if events:
                 self._send(client, events)
+            # To take again gives the engine its credit back. That can wait until there
+            # are news, unless so much was taken that there would be none.
+            if len(news) == 1 and sum(map(len, news[0][1])) < _LITTLE:
+                return
 
     def _send(self, client: Client, events: bytes) -> None:
         self._sent_at = time.monotonic()

@@ -52,7 +52,7 @@ def test_every_value_arrives() -> None:
         ignore_eos=True,
         no_stop_trim=True,
         skip_special_tokens=False,
-        logit_bias={9: -2.0},
+        logit_bias=((9, -2.0),),
         constraint=("regex", "a+"),
     )
     request = sent(sampling, logprobs=True, top_logprobs=2, lora_id="adapter", stream=False)
