@@ -9,10 +9,14 @@ the streams that have news. nghttp2's parsing is trusted; its callbacks only cop
 Flow control: the connection's credit is returned at once, a stream's only when its
 owner has passed the messages on, so that a reader that stalls holds up its own stream,
 in bounded memory, and no other. A message larger than half the window is credited
-while it arrives, or it never would.
+while it arrives, or it never would, once those before it have been taken.
 
 What a stream ends with is kept as facts (status line, trailers, reset code); what they
-mean to gRPC is decided by the owner.
+mean to gRPC is decided by the owner. Streams may end while their owner writes as well as
+while it reads, so there may be news after flush(), too.
+
+nghttp2 points at the streams: the session holds each until nghttp2 has closed it, and
+abandon() ends nghttp2's session before it lets go of them.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
@@ -80,6 +84,7 @@ cdef extern from "nghttp2/nghttp2.h":
     ) noexcept
     ctypedef int (*on_frame_t)(nghttp2_session*, const nghttp2_frame*, void*) noexcept
     ctypedef int (*on_close_t)(nghttp2_session*, int32_t, uint32_t, void*) noexcept
+    ctypedef int (*on_error_t)(nghttp2_session*, int, const char*, size_t, void*) noexcept
 
     int nghttp2_session_callbacks_new(nghttp2_session_callbacks**)
     void nghttp2_session_callbacks_del(nghttp2_session_callbacks*)
@@ -90,6 +95,9 @@ cdef extern from "nghttp2/nghttp2.h":
         nghttp2_session_callbacks*, on_frame_t)
     void nghttp2_session_callbacks_set_on_stream_close_callback(
         nghttp2_session_callbacks*, on_close_t)
+    void nghttp2_session_callbacks_set_on_frame_send_callback(
+        nghttp2_session_callbacks*, on_frame_t)
+    void nghttp2_session_callbacks_set_error_callback2(nghttp2_session_callbacks*, on_error_t)
     int nghttp2_option_new(nghttp2_option**)
     void nghttp2_option_del(nghttp2_option*)
     void nghttp2_option_set_no_auto_window_update(nghttp2_option*, int)
@@ -112,6 +120,7 @@ cdef extern from "nghttp2/nghttp2.h":
     void* nghttp2_session_get_stream_user_data(nghttp2_session*, int32_t)
     uint32_t nghttp2_session_get_remote_settings(nghttp2_session*, int)
     const char* nghttp2_strerror(int)
+    const char* nghttp2_http2_strerror(uint32_t)
 
 cdef enum:
     DATA_FLAG_EOF = 0x01
@@ -119,6 +128,7 @@ cdef enum:
     FLAG_ACK = 0x01
     FRAME_DATA = 0
     FRAME_HEADERS = 1
+    FRAME_SETTINGS = 4
     FRAME_PING = 6
     FRAME_GOAWAY = 7
     SETTINGS_ENABLE_PUSH = 2
@@ -127,13 +137,14 @@ cdef enum:
     SETTINGS_MAX_HEADER_LIST_SIZE = 6
     ERR_CALLBACK_FAILURE = -902
     ERR_TEMPORAL_CALLBACK_FAILURE = -521
+    NO_ERROR = 0
+    REFUSED_STREAM = 7
     CANCEL = 8
     READ_SIZE = 262144
     READS_AT_ONCE = 4
     PREFIX_SIZE = 5
     # More than any gRPC server sends: what is beyond is not kept.
     MOST_HEADERS = 64
-
 
 
 # The response headers and trailers that mean something to gRPC.
@@ -145,6 +156,11 @@ cdef tuple KEPT = (
     b"grpc-status",
     b"grpc-status-details-bin",
 )
+
+
+def error_name(code: int) -> str:
+    """The name of an HTTP/2 error code, with the code."""
+    return f"{nghttp2_http2_strerror(code).decode()} ({code})"
 
 
 class SessionError(Exception):
@@ -175,6 +191,8 @@ cdef class Stream:
     cdef Py_ssize_t owed         # bytes of `partial` not credited yet
     cdef Py_ssize_t header_count
     cdef bint dirty
+    cdef bint begun              # its HEADERS are out
+    cdef bint sent_all
     cdef readonly int32_t id
     cdef readonly dict headers
     cdef readonly bint closed
@@ -204,9 +222,17 @@ cdef class Stream:
         self.waiting = 0
         if messages:
             self.messages = []
+        if self.session is not None and self.owed > self.session.window // 2:
+            credit += self.owed
+            self.owed = 0
         if credit and not self.closed and self.session is not None:
             self.session._credit(self.id, credit)
         return messages
+
+    cdef void forget_body(self) noexcept:
+        """Lets go of the request, which is sent or never will be."""
+        self.body = b""
+        self.sent = 0
 
     @property
     def cut(self):
@@ -253,7 +279,8 @@ cdef class Stream:
                 self.waiting += self.owed
                 self.owed = 0
                 self.length = 0
-        if self.owed > self.session.window // 2:
+        # With others before it that nobody takes, it has to wait: a peer could go on for ever.
+        if self.owed > self.session.window // 2 and not self.messages:
             self.session._credit(self.id, self.owed)
             self.owed = 0
         return 0
@@ -318,6 +345,8 @@ cdef class Session:
     cdef Py_ssize_t out_end
     cdef Py_ssize_t out_capacity
     cdef object failure
+    cdef object remark           # what nghttp2 says about the peer's last fault
+    cdef object complaint        # why nghttp2 has ended the session
     cdef readonly Py_ssize_t window
     cdef readonly Py_ssize_t max_message
     cdef readonly object goaway
@@ -346,6 +375,8 @@ cdef class Session:
         nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, _on_data)
         nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, _on_frame)
         nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, _on_close)
+        nghttp2_session_callbacks_set_on_frame_send_callback(callbacks, _on_frame_sent)
+        nghttp2_session_callbacks_set_error_callback2(callbacks, _on_error)
         nghttp2_option_set_no_auto_window_update(option, 1)
         failed = nghttp2_session_client_new2(&self.session, callbacks, <void*>self, option)
         nghttp2_session_callbacks_del(callbacks)
@@ -373,6 +404,8 @@ cdef class Session:
     @property
     def max_streams(self):
         """How many streams the peer allows at a time."""
+        if self.session == NULL:
+            return 0
         return nghttp2_session_get_remote_settings(self.session, SETTINGS_MAX_CONCURRENT_STREAMS)
 
     def open(self, bytes path not None, bytes message not None, list headers not None, owner):
@@ -400,6 +433,7 @@ cdef class Session:
         cdef bytes name
         cdef bytes value
         cdef Py_ssize_t i
+        self._check_alive()
         fields = <nghttp2_nv*>PyMem_Malloc(len(all_headers) * sizeof(nghttp2_nv))
         if fields == NULL:
             raise MemoryError()
@@ -429,22 +463,33 @@ cdef class Session:
         if not stream.closed:
             self._reset(stream, CANCEL)
             stream.closed = True
+            # It may have to wait behind others until nghttp2 lets go of it.
+            stream.forget_body()
 
     def ping(self):
         """Queues a ping."""
-        nghttp2_submit_ping(self.session, 0, NULL)
+        if self.session != NULL:
+            nghttp2_submit_ping(self.session, 0, NULL)
 
     def close(self):
-        """Queues a GOAWAY; the owner flushes and closes the socket."""
-        nghttp2_session_terminate_session(self.session, 0)
+        """Queues a GOAWAY; the owner flushes, abandons the session and closes the socket."""
+        if self.session != NULL:
+            nghttp2_session_terminate_session(self.session, 0)
 
     def abandon(self):
-        """Gives up every stream, after the connection is lost; returns them."""
+        """Ends the session; returns the streams that had not ended.
+
+        News that was not taken can still be. Nothing is read or written any more.
+        """
         cdef Stream stream
         lost = [stream for stream in self.streams.values() if not stream.closed]
-        for stream in lost:
+        nghttp2_session_del(self.session)
+        self.session = NULL
+        self.out_start = self.out_end = 0
+        for stream in self.streams.values():
             stream.closed = True
             stream.session = None
+            stream.forget_body()
         self.streams.clear()
         return lost
 
@@ -458,6 +503,7 @@ cdef class Session:
         cdef ssize_t used
         cdef int i
         for i in range(READS_AT_ONCE):
+            self._check_alive()
             count = c_recv(self.fd, self.inbox, READ_SIZE, MSG_DONTWAIT)
             if count == 0:
                 raise SessionError("the peer closed the connection")
@@ -490,10 +536,12 @@ cdef class Session:
         """Writes what there is to write; returns whether all of it is out.
 
         Raises:
-            SessionError: The socket failed, or the session is over.
+            SessionError: The socket failed, the session was abandoned, or the peer broke
+                the protocol and has been told so.
         """
         cdef const uint8_t* data
         cdef ssize_t size
+        self._check_alive()
         while True:
             if self.out_start == self.out_end:
                 self.out_start = self.out_end = 0
@@ -508,6 +556,8 @@ cdef class Session:
                         break
                     self._put(data, size)
                 if self.out_end == 0:
+                    if self.complaint is not None:
+                        raise SessionError(self.complaint)
                     return True
             size = c_send(
                 self.fd,
@@ -527,35 +577,51 @@ cdef class Session:
     @property
     def wants_write(self):
         """Whether flush() has something to do."""
-        return self.out_end > self.out_start or nghttp2_session_want_write(self.session) != 0
-
-    @property
-    def over(self):
-        """Whether the connection has nothing left to do."""
-        return (
-            self.out_end == self.out_start
-            and not nghttp2_session_want_read(self.session)
-            and not nghttp2_session_want_write(self.session)
+        return self.session != NULL and (
+            self.out_end > self.out_start or nghttp2_session_want_write(self.session) != 0
         )
+
+    cdef int _check_alive(self) except -1:
+        if self.failure is not None:
+            raise self.failure
+        if self.session == NULL:
+            raise SessionError("the session is over")
+        return 0
 
     cdef int _put(self, const uint8_t* data, Py_ssize_t size) except -1:
         cdef void* grown
+        cdef Py_ssize_t wanted
         if self.out_end + size > self.out_capacity:
-            self.out_capacity = max(2 * self.out_capacity, self.out_end + size, 16384)
-            grown = PyMem_Realloc(self.outbox, self.out_capacity)
+            wanted = max(2 * self.out_capacity, self.out_end + size, 16384)
+            grown = PyMem_Realloc(self.outbox, wanted)
             if grown == NULL:
                 raise MemoryError()
             self.outbox = <uint8_t*>grown
+            self.out_capacity = wanted
         memcpy(self.outbox + self.out_end, data, size)
         self.out_end += size
         return 0
 
     cdef int _credit(self, int32_t stream_id, Py_ssize_t size) except -1:
-        nghttp2_session_consume_stream(self.session, stream_id, size)
+        if self.session != NULL:
+            nghttp2_session_consume_stream(self.session, stream_id, size)
         return 0
 
     cdef int _reset(self, Stream stream, uint32_t code) except -1:
-        nghttp2_submit_rst_stream(self.session, 0, stream.id, code)
+        if self.session != NULL:
+            nghttp2_submit_rst_stream(self.session, 0, stream.id, code)
+        return 0
+
+    cdef int _refuse_unsent(self) except -1:
+        """Ends the calls that wait for room on a connection that takes no more."""
+        cdef Stream stream
+        for stream in self.streams.values():
+            if not stream.begun and not stream.closed:
+                stream.closed = True
+                stream.reset_code = REFUSED_STREAM
+                stream.forget_body()
+                self._reset(stream, REFUSED_STREAM)
+                self._report(stream)
         return 0
 
     cdef void _report(self, Stream stream):
@@ -575,6 +641,8 @@ cdef ssize_t _read_body(
     stream.sent += count
     if count == left:
         flags[0] |= DATA_FLAG_EOF
+        stream.sent_all = True
+        stream.forget_body()
     return count
 
 
@@ -593,6 +661,7 @@ cdef int _on_header(
         stream.header_count += 1
         if stream.header_count > MOST_HEADERS:
             stream.broken = "more headers than a gRPC server sends"
+            owner._report(stream)
             return ERR_TEMPORAL_CALLBACK_FAILURE
         key = name[:name_size]
         if key in KEPT:
@@ -627,8 +696,22 @@ cdef int _on_data(
 
 cdef int _on_frame(nghttp2_session* session, const nghttp2_frame* frame, void* user_data) noexcept:
     cdef Session owner = <Session>user_data
+    cdef void* found
+    cdef Stream stream
     try:
-        if frame.hd.type == FRAME_GOAWAY:
+        if frame.hd.type == FRAME_DATA or frame.hd.type == FRAME_HEADERS:
+            if frame.hd.flags & FLAG_END_STREAM:
+                found = nghttp2_session_get_stream_user_data(session, frame.hd.stream_id)
+                if found != NULL:
+                    stream = <Stream>found
+                    if not stream.closed:
+                        stream.closed = True
+                        owner._report(stream)
+                        if not stream.sent_all:
+                            # The answer has not waited for all of the request, and the peer
+                            # may never read the rest.
+                            owner._reset(stream, NO_ERROR)
+        elif frame.hd.type == FRAME_GOAWAY:
             owner.goaway = (
                 frame.goaway.last_stream_id,
                 frame.goaway.error_code,
@@ -636,9 +719,10 @@ cdef int _on_frame(nghttp2_session* session, const nghttp2_frame* frame, void* u
                 if frame.goaway.opaque_data_len
                 else b"",
             )
+            owner._refuse_unsent()
         elif frame.hd.type == FRAME_PING and frame.hd.flags & FLAG_ACK:
             owner.pongs += 1
-        elif frame.hd.type == 4:
+        elif frame.hd.type == FRAME_SETTINGS:
             owner.settled = True
         return 0
     except BaseException as exc:
@@ -654,11 +738,48 @@ cdef int _on_close(
     try:
         stream = owner.streams.pop(stream_id, None)
         if stream is not None:
-            stream.reset_code = error_code
             if not stream.closed:
+                stream.reset_code = error_code
                 stream.closed = True
                 owner._report(stream)
             stream.session = None
+        return 0
+    except BaseException as exc:
+        owner.failure = exc
+        return ERR_CALLBACK_FAILURE
+
+
+cdef int _on_frame_sent(
+    nghttp2_session* session, const nghttp2_frame* frame, void* user_data
+) noexcept:
+    cdef Session owner = <Session>user_data
+    cdef Py_ssize_t size
+    cdef void* found
+    try:
+        if frame.hd.type == FRAME_HEADERS:
+            found = nghttp2_session_get_stream_user_data(session, frame.hd.stream_id)
+            if found != NULL:
+                (<Stream>found).begun = True
+        if frame.hd.type == FRAME_GOAWAY and frame.goaway.error_code != NO_ERROR:
+            size = <Py_ssize_t>frame.goaway.opaque_data_len
+            reason = (<const char*>frame.goaway.opaque_data)[:size] if size else b""
+            fault = error_name(frame.goaway.error_code)
+            said = owner.remark or reason.decode("utf-8", "replace")
+            owner.complaint = f"the peer broke HTTP/2: {fault}: {said}" if said else (
+                f"the peer broke HTTP/2: {fault}"
+            )
+        return 0
+    except BaseException as exc:
+        owner.failure = exc
+        return ERR_CALLBACK_FAILURE
+
+
+cdef int _on_error(
+    nghttp2_session* session, int code, const char* text, size_t size, void* user_data
+) noexcept:
+    cdef Session owner = <Session>user_data
+    try:
+        owner.remark = text[:size].decode("utf-8", "replace")
         return 0
     except BaseException as exc:
         owner.failure = exc

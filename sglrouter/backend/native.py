@@ -3,9 +3,10 @@
 Strategy: one non-blocking socket and one read watcher for each connection, no thread
 and no greenlet of its own. What arrives is cut into messages in compiled code; calls
 with news are told in the same turn of the loop, all at once for all that came, and
-whatever they caused to be written goes out in one send. A connection is made by the
-greenlet that first needs it; while the engine cannot be reached, calls fail at once
-and the next attempt waits, longer each time.
+whatever they caused to be written goes out in one send. A connection is made when a call
+needs it, by a greenlet of its own, so that the call's deadline holds for that, too; while
+the engine cannot be reached, calls fail at once and the next attempt waits, longer each
+time.
 
 This module gives the session what it does not know: time (deadlines, keepalive,
 backoff), connections (GOAWAY, stream limits, loss) and what an end means to gRPC.
@@ -13,6 +14,7 @@ backoff), connections (GOAWAY, stream limits, loss) and what an end means to gRP
 
 from __future__ import annotations
 
+import logging
 import random
 import time
 from collections.abc import Callable
@@ -26,6 +28,8 @@ from sglrouter.backend.channel import Metadata, Status
 from sglrouter.backend.native_connection import ChannelCounts, Connection, open_socket
 from sglrouter.backend.outcome import outcome
 from sglrouter.config import Endpoint
+
+logger = logging.getLogger(__name__)
 
 MAX_CONNECTIONS = 8
 FIRST_BACKOFF = 0.2
@@ -71,13 +75,19 @@ class NativeChannel:
         arrived = Signal()
         call = self.stream(method, request, timeout=timeout, arrived=arrived, metadata=metadata)
         messages: list[bytes] = []
-        while True:
-            arrived.clear()
-            status = call.status
-            messages += call.take()
-            if status is not None:
-                break
-            arrived.wait()
+        try:
+            while True:
+                arrived.clear()
+                status = call.status
+                messages += call.take()
+                if status is not None or len(messages) > 1:
+                    break
+                arrived.wait()
+        finally:
+            # Does nothing unless the wait was interrupted or the engine goes on and on.
+            call.cancel()
+        if status is None:
+            return Status("INTERNAL", "the engine sent several answers to one call"), b""
         if not status.ok:
             return status, b""
         if len(messages) != 1:
@@ -96,7 +106,11 @@ class NativeChannel:
         """Starts a server-streaming call; waits only for a connection to be made."""
         self.counts_so_far.streams += 1
         call = NativeCall(self, method, request, metadata, timeout, arrived)
-        self._send(call)
+        try:
+            self._send(call)
+        except BaseException:
+            call.cancel()
+            raise
         return call
 
     def close(self) -> None:
@@ -107,54 +121,63 @@ class NativeChannel:
 
     def _send(self, call: NativeCall) -> None:
         """Puts a call on a connection, or ends it if there is none to be had."""
-        connection = self._connection(call.deadline)
+        try:
+            connection = self._connection(call.deadline)
+        except TimeoutError:
+            call.expire()
+            return
         if connection is None:
-            call.end(
-                Status("UNAVAILABLE", f"cannot connect to {self.endpoint}: {self._last_error}")
-            )
+            reason = f"cannot connect to {self.endpoint}: {self._last_error}"
+            call.end(Status("UNAVAILABLE", "the channel was closed" if self._closed else reason))
         elif call.status is None:
             connection.open(call)
 
     def _connection(self, deadline: float) -> Connection | None:
-        """A connection with room, made if need be."""
+        """A connection with room, made if need be; one to queue on if there can be no more.
+
+        Raises:
+            TimeoutError: The deadline came first.
+        """
         while not self._closed:
             usable = [each for each in self._connections if each.usable]
             best = min(usable, key=lambda each: each.session.active, default=None)
-            if best is not None and (best.has_room or len(usable) >= MAX_CONNECTIONS):
+            # A peer that allows no streams at all would allow none on another connection.
+            if best is not None and (
+                best.has_room or len(usable) >= MAX_CONNECTIONS or not best.session.active
+            ):
                 return best
-            if self._connecting is not None:
-                # One attempt serves all who wait; with a connection to queue on, none does.
-                if best is not None:
+            if self._connecting is None:
+                if time.monotonic() < self._retry_at:
                     return best
-                if not self._connecting.wait(max(deadline - time.monotonic(), 0.0)):
-                    return None
-                if not any(each.usable for each in self._connections):
-                    return None
-                continue
-            if time.monotonic() < self._retry_at:
-                return best
-            if not self._connect():
-                return best
-        self._last_error = "the channel was closed"
+                self._connecting = Signal()
+                gevent.spawn(self._connect, self._connecting)
+            # One attempt serves all who wait.
+            if not self._connecting.wait(max(deadline - time.monotonic(), 0.0)):
+                raise TimeoutError
         return None
 
-    def _connect(self) -> bool:
-        done = self._connecting = Signal()
+    def _connect(self, done: Signal) -> None:
         try:
             connection = Connection(self, open_socket(self.endpoint))
+            self._connections.append(connection)
+            if self._closed:
+                connection.close("the channel was closed")
+            connection.wait_until_settled()
+            if connection.usable:
+                self.counts_so_far.connects += 1
+                self._failures = 0
+            else:
+                # It may have spoken only to say goodbye: to come back at once would be a loop.
+                self._failed(connection.reason or connection.farewell)
+                connection.close(self._last_error)
         except OSError as exc:
             self._failed(exc.strerror or str(exc))
-            return False
+        except Exception as exc:
+            logger.exception("connecting to %s failed", self.endpoint)
+            self._failed(f"internal error: {exc}")
         finally:
             self._connecting = None
             done.set()
-        if self._closed:
-            connection.close("the channel was closed")
-            return False
-        self._connections.append(connection)
-        self.counts_so_far.connects += 1
-        self._connected = True
-        return True
 
     def _failed(self, reason: str) -> None:
         self.counts_so_far.failed_connects += 1
@@ -167,7 +190,6 @@ class NativeChannel:
 
     def on_spoken(self) -> None:
         """The peer has spoken HTTP/2: the connection is good."""
-        self._failures = 0
         self._connected = True
 
     def on_closed(self, connection: Connection, reason: str, *, lost: bool) -> None:
@@ -176,14 +198,10 @@ class NativeChannel:
             self._connections.remove(connection)
             self.counts_so_far.received += connection.session.received
             self.counts_so_far.sent += connection.session.sent
-        if lost:
+        if lost and connection.session.settled and not self._closed:
             self.counts_so_far.lost += 1
-            if not self._closed:
-                self._connected = False
-                self._last_error = reason
-                if not connection.session.settled:
-                    # It took the connection and never spoke: as bad as a refusal.
-                    self._failed(reason)
+            self._connected = False
+            self._last_error = reason
 
 
 class NativeCall:
@@ -210,7 +228,7 @@ class NativeCall:
         self.deadline = time.monotonic() + timeout
         self._listener: Callable[[], None] | None = None
         self._timer = gevent.get_hub().loop.timer(max(timeout, 0.0))
-        self._timer.start(self._on_deadline)
+        self._timer.start(self.expire)
 
     def request_parts(self) -> tuple[bytes, bytes, list[tuple[bytes, bytes]]]:
         """Path, message and headers, as Session.open() takes them."""
@@ -256,9 +274,12 @@ class NativeCall:
         """Something of the answer has arrived, or its end."""
         stream = self._stream
         assert stream is not None
-        if not stream.closed:
+        if self._status is not None:
+            return
+        refused = stream.reset_code == _REFUSED_STREAM and not stream.touched
+        if not stream.closed and stream.broken is None:
             self._notify()
-        elif stream.reset_code == _REFUSED_STREAM and not stream.touched and not self._resent:
+        elif refused and not self._resent:
             # The peer says that it has not looked at it: it may be sent again.
             self._resent = True
             self._channel.counts_so_far.refused += 1
@@ -266,9 +287,14 @@ class NativeCall:
         else:
             if stream.reset_code:
                 self._channel.counts_so_far.resets += 1
-            self.end(outcome(stream))
+            farewell = self._connection.farewell if self._connection is not None else ""
+            if refused and farewell:
+                self.end(Status("UNAVAILABLE", f"the engine is going away: {farewell}"))
+            else:
+                self.end(outcome(stream))
 
-    def _on_deadline(self) -> None:
+    def expire(self) -> None:
+        """The deadline is over."""
         if self._status is None:
             if self._connection is not None and self._stream is not None:
                 self._connection.cancel(self._stream)
@@ -280,6 +306,9 @@ class NativeCall:
             self._status = status
             self._timer.stop()
             self._timer.close()
+            if self._stream is not None:
+                # Nothing refers to a finished call in a circle that only the collector breaks.
+                self._stream.owner = None
             self._notify()
 
     def _notify(self) -> None:

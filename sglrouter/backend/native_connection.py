@@ -14,8 +14,9 @@ from typing import Any, Protocol
 
 import gevent
 from gevent import socket
+from gevent.event import Event as Signal
 
-from sglrouter._fast.h2 import Session, SessionError, Stream
+from sglrouter._fast.h2 import Session, SessionError, Stream, error_name
 from sglrouter.backend.channel import Status
 from sglrouter.config import Endpoint
 
@@ -28,6 +29,8 @@ STREAM_WINDOW = 256 * 1024
 # Calls on one connection before another is opened.
 STREAMS_PER_CONNECTION = 1000
 CONNECT_TIMEOUT = 5.0
+# HTTP/2 has no more ids than 2**31; other calls of the same turn may be on their way.
+LAST_STREAM_ID = 2**31 - 2**16
 # Servers of gRPC's C core, with defaults, take pings this often and no oftener; the
 # kernel's probes find a dead peer sooner.
 KEEPALIVE = 310.0
@@ -116,36 +119,60 @@ class Connection:
             sock.fileno(), owner.endpoint.target.encode(), STREAM_WINDOW, MAX_MESSAGE
         )
         self._loop = gevent.get_hub().loop
-        self._reading = self._loop.io(sock.fileno(), 1)
-        self._writing = self._loop.io(sock.fileno(), 2)
+        self._reading = self._loop.io(sock.fileno(), _READ)
+        self._writing = self._loop.io(sock.fileno(), _WRITE)
         self._ticking = self._loop.timer(KEEPALIVE, repeat=KEEPALIVE)
-        self._pinged: tuple[int, float] | None = None
         self._flush_planned = False
         self._open = True
+        self._used_up = False
+        # Why it has ended, if it has.
+        self.reason = ""
+        self._spoken = Signal()
         self._reading.start(self._on_readable)
         self._ticking.start(self._on_tick)
-        self.flush()
+        self.flush_soon()
 
     @property
     def usable(self) -> bool:
         """Whether new calls may go here."""
-        return self._open and self.session.goaway is None
+        return (
+            self._open
+            and self.session.settled
+            and self.session.goaway is None
+            and not self._used_up
+        )
 
     @property
     def has_room(self) -> bool:
         """Whether a new call would be sent at once."""
         return self.session.active < min(self.session.max_streams, STREAMS_PER_CONNECTION)
 
+    @property
+    def farewell(self) -> str:
+        """What the peer said when it announced its going; empty if it did not."""
+        if self.session.goaway is None:
+            return ""
+        _, code, debug = self.session.goaway
+        words = debug.decode("utf-8", "replace")
+        return ": ".join(part for part in (error_name(code) if code else "", words) if part)
+
+    def wait_until_settled(self) -> None:
+        """Waits for the peer's settings, or the end; gives up on a peer that is silent."""
+        if not self._spoken.wait(CONNECT_TIMEOUT):
+            self._lose(f"the peer has not spoken HTTP/2 for {CONNECT_TIMEOUT:g} seconds")
+
     def open(self, call: OwnedCall) -> None:
         """Sends a call's request."""
         try:
-            call.on_opened(self, self.session.open(*call.request_parts(), call))
+            stream = self.session.open(*call.request_parts(), call)
         except SessionError as exc:
             call.end(Status("UNAVAILABLE", str(exc)))
             self._lose(str(exc))
-        else:
-            # Calls that are made in one turn of the loop go out in one send.
-            self.flush_soon()
+            return
+        self._used_up = stream.id >= LAST_STREAM_ID
+        call.on_opened(self, stream)
+        # Calls that are made in one turn of the loop go out in one send.
+        self.flush_soon()
 
     def cancel(self, stream: Stream) -> None:
         """Resets a call that has not ended."""
@@ -171,6 +198,18 @@ class Connection:
         if not done:
             self._owner.counts_so_far.stalls += 1
             self._writing.start(self._on_writable)
+        # To write may end streams: those that are reset, and those that could not begin.
+        self._tell(self.session.take_news())
+        if self._retired and not self.session.active:
+            self.close(": ".join(part for part in (self._why_retired, self.farewell) if part))
+
+    @property
+    def _why_retired(self) -> str:
+        return "it has used up its stream ids" if self._used_up else "the engine said goodbye"
+
+    @property
+    def _retired(self) -> bool:
+        return self._used_up or self.session.goaway is not None
 
     def close(self, reason: str) -> None:
         """Says goodbye and ends every call."""
@@ -194,25 +233,24 @@ class Connection:
         try:
             news = self.session.on_readable()
         except SessionError as exc:
-            self._tell(self.session.take_news())
             self._lose(str(exc))
             return
         except Exception as exc:
             logger.exception("the connection to %s failed", self._owner.endpoint)
             self._lose(f"internal error: {exc}")
             return
-        self._tell(news)
-        if self._open:
+        if self.session.settled:
             self._owner.on_spoken()
-            self.flush()
-            if self.session.goaway is not None and not self.session.active:
-                self._shut("the engine said goodbye", lost=False)
+            self._spoken.set()
+        self._tell(news)
+        self.flush()
 
     @staticmethod
     def _tell(news: list[Stream]) -> None:
         for stream in news:
             try:
-                stream.owner.on_news()
+                if stream.owner is not None:
+                    stream.owner.on_news()
             except Exception:
                 # One call's trouble is not the others'.
                 logger.exception("a call failed on news")
@@ -222,8 +260,10 @@ class Connection:
         if not self.session.active:
             return
         self.session.ping()
-        self.flush()
         answered = self.session.pongs
+        self.flush()
+        if not self._open:
+            return
 
         def check() -> None:
             if self._open and self.session.pongs == answered:
@@ -232,24 +272,26 @@ class Connection:
         gevent.spawn_later(KEEPALIVE_TIMEOUT, check)
 
     def _lose(self, reason: str) -> None:
-        goaway = self.session.goaway
-        if goaway is not None and goaway[2]:
-            reason = f"{reason} ({goaway[2].decode('utf-8', 'replace')})"
-        self._shut(reason, lost=True)
+        self._shut(": ".join(part for part in (reason, self.farewell) if part), lost=True)
 
     def _shut(self, reason: str, *, lost: bool) -> None:
         if not self._open:
             return
         self._open = False
+        self.reason = reason
         for watcher in (self._reading, self._writing, self._ticking):
             watcher.stop()
             watcher.close()
-        streams = self.session.abandon()
+        unfinished = self.session.abandon()
         self._sock.close()
         self._owner.on_closed(self, reason, lost=lost)
+        self._spoken.set()
         status = Status("UNAVAILABLE", f"the connection to {self._owner.endpoint} ended: {reason}")
-        for stream in streams:
+        for stream in unfinished:
             try:
-                stream.owner.end(status)
+                if stream.owner is not None:
+                    stream.owner.end(status)
             except Exception:
                 logger.exception("a call failed at its end")
+        # Streams that had ended by themselves keep their own end.
+        self._tell(self.session.take_news())

@@ -7,9 +7,9 @@ https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md
 
 from __future__ import annotations
 
-from urllib.parse import unquote
+from urllib.parse import unquote_to_bytes
 
-from sglrouter._fast.h2 import Stream
+from sglrouter._fast.h2 import Stream, error_name
 from sglrouter.backend.channel import Status
 
 # HTTP/2 error code -> gRPC status, as gRPC over HTTP/2 has it.
@@ -56,8 +56,12 @@ def outcome(stream: Stream) -> Status:
     if stream.broken is not None:
         code = "RESOURCE_EXHAUSTED" if "larger" in stream.broken else "INTERNAL"
         return Status(code, stream.broken)
-    if "grpc-status" in headers:
-        return _trailer_status(headers, cut=stream.cut)
+    status = _told_status(headers)
+    # An answer that is reset after its OK has not come to its end.
+    if status is not None and not (status.ok and stream.reset_code):
+        if status.ok and stream.cut:
+            return Status("INTERNAL", "the peer ended the stream inside a message")
+        return status
     http_status = headers.get(":status", b"").decode("latin-1")
     if http_status and http_status != "200":
         code = _BY_HTTP_STATUS.get(http_status, "UNKNOWN")
@@ -67,15 +71,20 @@ def outcome(stream: Stream) -> Status:
         return Status("UNKNOWN", f"the peer does not speak gRPC: content type {content_type!r}")
     if stream.reset_code:
         code = _BY_RESET_CODE.get(stream.reset_code, "INTERNAL")
-        return Status(code, f"the peer reset the stream with HTTP/2 error {stream.reset_code}")
-    return Status("INTERNAL", "the peer ended the stream without a status")
+        return Status(code, f"the stream was reset: {error_name(stream.reset_code)}")
+    return Status("UNKNOWN", "the peer ended the stream without a status")
 
 
-def _trailer_status(headers: dict[str, bytes], *, cut: bool) -> Status:
+def _told_status(headers: dict[str, bytes]) -> Status | None:
+    """The status that the peer sent, if it did."""
+    if "grpc-status" not in headers:
+        return None
     text = headers["grpc-status"].decode("latin-1")
-    number = int(text) if text.isascii() and text.isdigit() else -1
-    code = _STATUS_NAMES[number] if 0 <= number < len(_STATUS_NAMES) else "UNKNOWN"
-    message = unquote(headers.get("grpc-message", b"").decode("latin-1"), errors="replace")
-    if code == "OK" and cut:
-        return Status("INTERNAL", "the peer ended the stream inside a message")
-    return Status(code, message, headers.get("grpc-status-details-bin", b""))
+    # Any text may come, even one with more digits than int() takes.
+    number = int(text) if len(text) <= 4 and text.isascii() and text.isdigit() else -1
+    known = 0 <= number < len(_STATUS_NAMES)
+    message = unquote_to_bytes(headers.get("grpc-message", b"")).decode("utf-8", "replace")
+    if not known and not message:
+        message = f"the peer sent the unknown grpc-status {text[:40]!r}"
+    details = headers.get("grpc-status-details-bin", b"")
+    return Status(_STATUS_NAMES[number] if known else "UNKNOWN", message, details)

@@ -40,13 +40,15 @@ class Followed:
         """Yields what each take returns until the call has ended."""
         deadline = time.monotonic() + PATIENCE
         while True:
-            assert self.arrived.wait(max(deadline - time.monotonic(), 0)), "nothing arrived"
             self.arrived.clear()
             status = self.call.status
             if batch := self.call.take():
                 yield batch
-            if status is not None:
+            elif status is not None:
                 return
+            else:
+                left = max(deadline - time.monotonic(), 0)
+                assert self.arrived.wait(left), "nothing arrived"
 
     def drain(self) -> list[bytes]:
         """All messages, in order."""

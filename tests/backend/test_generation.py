@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from sglrouter._proto import scheduler as pb
+from sglrouter.backend.channel import Channel
 from sglrouter.backend.generation import Generation
-from sglrouter.backend.grpcio import GrpcioChannel
 from sglrouter.backend.pool import Engine
-from sglrouter.config import parse_endpoint
+from sglrouter.config import Endpoint, parse_endpoint
 from sglrouter.errors import BadRequest, EngineError, EngineTimeout, RouterError
-from sglrouter.sim import SimulatedEngine
 from tests.backend.calls import request
+from tests.backend.conftest import AnEngine
 
 
 @pytest.fixture
-def backend(engine: SimulatedEngine) -> Iterator[Engine]:
-    backend = Engine(parse_endpoint(engine.address), GrpcioChannel)
+def backend(engine: AnEngine, make_channel: Callable[[Endpoint], Channel]) -> Iterator[Engine]:
+    backend = Engine(parse_endpoint(engine.address), make_channel)
     yield backend
     backend.close()
 
@@ -40,7 +40,7 @@ def wait_for_error(generation: Generation) -> RouterError:
     return caught.value
 
 
-def test_every_sample_is_told_by_its_index(backend: Engine, engine: SimulatedEngine) -> None:
+def test_every_sample_is_told_by_its_index(backend: Engine, engine: AnEngine) -> None:
     engine.script([[5], [5]], [[6], [6], [6]])
     generation = generate(backend, 2)
     ids: dict[int, list[int]] = {0: [], 1: []}
@@ -61,7 +61,7 @@ def engine_eos(ids: dict[int, list[int]]) -> int:
     return eos
 
 
-def test_a_wait_ends_without_news(backend: Engine, engine: SimulatedEngine) -> None:
+def test_a_wait_ends_without_news(backend: Engine, engine: AnEngine) -> None:
     engine.fault("hang,times=1")
     generation = generate(backend)
     started = time.monotonic()
@@ -73,7 +73,7 @@ def test_a_wait_ends_without_news(backend: Engine, engine: SimulatedEngine) -> N
     engine.wait_until(lambda: engine.active == 0)
 
 
-def test_no_first_message_in_time_is_an_error(backend: Engine, engine: SimulatedEngine) -> None:
+def test_no_first_message_in_time_is_an_error(backend: Engine, engine: AnEngine) -> None:
     engine.fault("hang,times=1")
     generation = generate(backend, first=0.1)
     error = wait_for_error(generation)
@@ -83,9 +83,7 @@ def test_no_first_message_in_time_is_an_error(backend: Engine, engine: Simulated
     generation.cancel()
 
 
-def test_silence_after_the_first_message_is_an_error(
-    backend: Engine, engine: SimulatedEngine
-) -> None:
+def test_silence_after_the_first_message_is_an_error(backend: Engine, engine: AnEngine) -> None:
     engine.script([[7]] * 10)
     engine.fault("hang,after=3,times=1")
     generation = generate(backend, idle=0.1)
@@ -96,7 +94,7 @@ def test_silence_after_the_first_message_is_an_error(
 
 
 def test_one_silent_sample_is_noticed_beside_a_lively_one(
-    backend: Engine, engine: SimulatedEngine
+    backend: Engine, engine: AnEngine
 ) -> None:
     engine.script([[7]] * 4000)
     engine.options.token_delay = 0.01
@@ -121,7 +119,7 @@ def test_one_silent_sample_is_noticed_beside_a_lively_one(
     ],
 )
 def test_a_failed_call_is_the_error_of_its_status(
-    backend: Engine, engine: SimulatedEngine, fault: str, kind: type[RouterError], status: int
+    backend: Engine, engine: AnEngine, fault: str, kind: type[RouterError], status: int
 ) -> None:
     engine.script([[7]] * 10)
     engine.fault(fault + ",times=1")
@@ -133,7 +131,7 @@ def test_a_failed_call_is_the_error_of_its_status(
 
 
 def test_completing_a_sample_that_goes_on_stops_the_engine(
-    backend: Engine, engine: SimulatedEngine
+    backend: Engine, engine: AnEngine
 ) -> None:
     engine.script([[7]] * 4000)
     engine.options.token_delay = 0.01
@@ -147,7 +145,7 @@ def test_completing_a_sample_that_goes_on_stops_the_engine(
         engine.options.token_delay = 0.0
 
 
-def test_a_completed_call_is_not_cancelled(backend: Engine, engine: SimulatedEngine) -> None:
+def test_a_completed_call_is_not_cancelled(backend: Engine, engine: AnEngine) -> None:
     engine.script([[7]] * 3)
     before = len(engine.cancelled)
     generation = generate(backend)

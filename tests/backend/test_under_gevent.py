@@ -1,0 +1,44 @@
+"""The channels in a process patched as workers are, where native is tested as well."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from sglrouter.backend.connect import native_is_built
+
+ROOT = Path(__file__).parents[2]
+# What must have run at the least, by what the names of the tests show.
+LEAST = {
+    "test_channel.py": 28,
+    "test_generation.py": 24,
+    "test_native.py": 35,
+    "test_native_peers.py": 45,
+    "grpcio": 26,
+}
+
+
+@pytest.mark.skipif(not native_is_built(), reason="there is no libnghttp2")
+def test_both_kinds_of_channel_hold_under_gevent() -> None:
+    command = [sys.executable, "-m", "tests.backend.under_gevent", "-vv", "-p", "no:cacheprovider"]
+    files = ["test_channel.py", "test_generation.py", "test_native.py", "test_native_peers.py"]
+    done = subprocess.run(
+        [*command, *(f"tests/backend/{name}" for name in files)],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=110,
+    )
+    assert done.returncode == 0, done.stdout
+    passed = re.findall(r"^tests/backend/(\w+\.py)::(.*) PASSED", done.stdout, re.MULTILINE)
+    counts = Counter(name for name, _ in passed)
+    counts["grpcio"] = sum("[grpcio" in test for _, test in passed)
+    counts["native"] = sum("[native" in test for _, test in passed)
+    assert counts["native"] == counts["grpcio"]
+    assert {name: count for name, count in LEAST.items() if counts[name] < count} == {}
