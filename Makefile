@@ -34,8 +34,11 @@ proto: setup  ## regenerates sglrouter/_proto from proto/
 docs: setup  ## regenerates docs/configuration.md
 	$(BIN)/python docs/generate.py
 
-dist: setup  ## wheel and sdist
+dist: setup  ## sdist, and a wheel that brings libnghttp2 with it
+	rm -rf dist
 	$(BIN)/python -m build --outdir dist
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/auditwheel repair --wheel-dir dist dist/*-linux_*.whl
+	rm dist/*-linux_*.whl
 
 clean:
 	rm -rf build dist $(VENV) *.egg-info sglrouter/_fast/*.c sglrouter/_fast/*.so

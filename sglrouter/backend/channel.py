@@ -8,7 +8,7 @@ one request as well as an event loop that drains a socket before it wakes anybod
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from threading import Event
 from typing import NamedTuple, Protocol
 
@@ -91,6 +91,9 @@ class Channel(Protocol):
     @property
     def connected(self) -> bool | None:
         """Whether the engine could be reached of late; None while nobody has tried."""
+
+    def counts(self) -> Mapping[str, int]:
+        """What the channel has done so far, by name; empty if it does not count."""
 
     def close(self) -> None:
         """Ends the connection and every call on it."""

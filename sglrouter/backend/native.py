@@ -17,7 +17,8 @@ from __future__ import annotations
 import logging
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from threading import Event
 
 import gevent
@@ -56,16 +57,15 @@ class NativeChannel:
     @property
     def connected(self) -> bool | None:
         """Whether there is a connection; None while nobody has tried."""
-        return self._connected
+        return True if any(each.usable for each in self._connections) else self._connected
 
-    def counts(self) -> ChannelCounts:
-        """The counts so far, with the bytes of live connections."""
-        counts = ChannelCounts(
-            **{name: getattr(self.counts_so_far, name) for name in self.counts_so_far.__slots__}
-        )
-        for connection in self._connections:
-            counts.received += connection.session.received
-            counts.sent += connection.session.sent
+    def counts(self) -> Mapping[str, int]:
+        """What the channel has done so far, with the bytes of live connections."""
+        counts = asdict(self.counts_so_far)
+        counts["connections"] = len(self._connections)
+        counts["active"] = sum(each.session.active for each in self._connections)
+        counts["received"] += sum(each.session.received for each in self._connections)
+        counts["sent"] += sum(each.session.sent for each in self._connections)
         return counts
 
     def unary(

@@ -239,7 +239,7 @@ class Connection:
             logger.exception("the connection to %s failed", self._owner.endpoint)
             self._lose(f"internal error: {exc}")
             return
-        if self.session.settled:
+        if self.session.settled and not self._spoken.is_set():
             self._owner.on_spoken()
             self._spoken.set()
         self._tell(news)

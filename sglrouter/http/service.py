@@ -26,7 +26,11 @@ class Health:
     def on_get(self, _req: falcon.Request, resp: falcon.Response) -> None:
         """Asks every engine's health service."""
         engines = [
-            {"endpoint": str(engine.endpoint), "healthy": engine.healthy()}
+            {
+                "endpoint": str(engine.endpoint),
+                "healthy": engine.healthy(),
+                "channel": engine.channel.counts(),
+            }
             for engine in self._pool.engines
         ]
         ok = any(engine["healthy"] for engine in engines)
