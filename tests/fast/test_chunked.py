@@ -1,0 +1,74 @@
+"""Bodies written to a real socket, whole and in part."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from sglrouter._fast.chunked import write_body
+
+
+@pytest.fixture
+def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+    theirs.settimeout(10)
+    with ours, theirs:
+        yield ours, theirs
+
+
+@pytest.mark.parametrize(
+    ("head", "body", "chunked", "last", "expected"),
+    [
+        (b"", b"abc", True, False, b"3\r\nabc\r\n"),
+        (b"", b"x" * 300, True, False, b"12c\r\n" + b"x" * 300 + b"\r\n"),
+        (b"H\r\n\r\n", b"abc", True, True, b"H\r\n\r\n3\r\nabc\r\n0\r\n\r\n"),
+        (b"", b"", True, True, b"0\r\n\r\n"),
+        (b"H\r\n\r\n", b"", True, False, b"H\r\n\r\n"),
+        (b"H\r\n\r\n", b"abc", False, True, b"H\r\n\r\nabc"),
+        (b"", b"abc", False, False, b"abc"),
+    ],
+)
+def test_framing(
+    pair: tuple[socket.socket, socket.socket],
+    head: bytes,
+    body: bytes,
+    chunked: bool,
+    last: bool,
+    expected: bytes,
+) -> None:
+    ours, theirs = pair
+    assert write_body(ours.fileno(), head, body, chunked, last) == b""
+    ours.shutdown(socket.SHUT_WR)
+    received = b""
+    while piece := theirs.recv(65536):
+        received += piece
+    assert received == expected
+
+
+def test_nothing_is_written_for_nothing(pair: tuple[socket.socket, socket.socket]) -> None:
+    assert write_body(pair[0].fileno(), b"", b"", True, False) == b""
+
+
+def test_what_the_socket_does_not_take_is_returned_framed(
+    pair: tuple[socket.socket, socket.socket],
+) -> None:
+    ours, theirs = pair
+    body = bytes(range(256)) * 40_000
+    rest = write_body(ours.fileno(), b"head", body, True, True)
+    assert rest
+    assert write_body(ours.fileno(), b"", b"more", True, False) == b"4\r\nmore\r\n"  # full
+    expected = b"head%x\r\n%b\r\n0\r\n\r\n" % (len(body), body)
+    received = b""
+    while len(received) < len(expected) - len(rest):
+        received += theirs.recv(1 << 20)
+    assert received + rest == expected
+
+
+def test_a_client_that_is_gone_is_an_error(pair: tuple[socket.socket, socket.socket]) -> None:
+    ours, theirs = pair
+    theirs.close()
+    with pytest.raises(BrokenPipeError):
+        write_body(ours.fileno(), b"", b"abc", True, False)
