@@ -23,8 +23,8 @@ def router(engine: SimulatedEngine, tiny_model: Path) -> Iterator[RouterProcess]
         {
             "engine": f"grpc://{engine.address}",
             "tokenizer": tiny_model,
-            "first_token_timeout": 0.5,
-            "idle_timeout": 0.5,
+            "first_token_timeout": 1.0,
+            "idle_timeout": 1.0,
             "heartbeat": 0.2,
         }
     )
