@@ -8,6 +8,7 @@ BIN := $(VENV)/bin
 setup: $(VENV)/.installed  ## a virtual environment with the package, its extensions and the tools
 
 $(VENV)/.installed: pyproject.toml setup.py $(wildcard sglrouter/_fast/*.pyx sglrouter/_fast/*.pxd)
+	./run.sh --packages
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	touch $@

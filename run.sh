@@ -16,20 +16,18 @@ case "${1:-}" in
     ;;
 esac
 
-# Debian's Python comes without venv and headers; install them where we may.
+# Debian's Python comes without venv and headers; install what is missing where we may.
 need() {
   if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
     echo "Installing $* ..." >&2
     apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "$@" >/dev/null
   else
-    echo "run.sh needs $* (Debian: apt-get install $*)" >&2
+    echo "sglrouter needs $* (Debian: apt-get install $*)" >&2
     exit 1
   fi
 }
 
-venv=.venv
-stamp=$venv/.installed-run
-if [ ! -e "$stamp" ] || [ pyproject.toml -nt "$stamp" ]; then
+packages() {
   command -v python3 >/dev/null || need python3 python3-venv python3-dev
   python3 -c 'import ensurepip, venv' 2>/dev/null || need python3-venv python3-dev
   command -v "${CC:-cc}" >/dev/null || need gcc python3-dev
@@ -38,9 +36,20 @@ if [ ! -e "$stamp" ] || [ pyproject.toml -nt "$stamp" ]; then
     (need libnghttp2-dev pkg-config) || echo "Going on without the native channel." >&2
   fi
   if ! python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then
-    echo "run.sh needs Python 3.11 or newer; python3 is $(python3 --version)" >&2
+    echo "sglrouter needs Python 3.11 or newer; python3 is $(python3 --version)" >&2
     exit 1
   fi
+}
+
+if [ "${1:-}" = --packages ]; then # for the Makefile
+  packages
+  exit
+fi
+
+venv=.venv
+stamp=$venv/.installed-run
+if [ ! -e "$stamp" ] || [ pyproject.toml -nt "$stamp" ]; then
+  packages
   echo "Setting up $venv (a minute or two) ..." >&2
   [ -x $venv/bin/python ] || python3 -m venv $venv
   $venv/bin/python -m pip install --quiet --editable .

@@ -9,6 +9,7 @@ from typing import Protocol
 
 import pytest
 
+from sglrouter.backend.connect import native_is_built
 from sglrouter.sim import SimOptions, SimulatedEngine
 from sglrouter.sim.options import TINY_MODEL
 from tests.processes import RouterProcess
@@ -23,6 +24,13 @@ def corpus() -> Path:
     if not path.is_dir():
         pytest.skip(f"there is no corpus at {path} (set SGLROUTER_CORPUS)")
     return path
+
+
+@pytest.fixture(scope="session")
+def native() -> None:
+    """For tests of what only the native channel does; skips where it is not built."""
+    if not native_is_built():
+        pytest.skip("the native channel is not built: there is no libnghttp2")
 
 
 @pytest.fixture(scope="session")

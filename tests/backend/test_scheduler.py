@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 from smg_grpc_proto.generated import sglang_scheduler_pb2 as theirs
 
@@ -87,6 +90,23 @@ def test_request_ids_are_distinct_and_of_one_length() -> None:
     ids = {new_request_id() for _ in range(1000)}
     assert len(ids) == 1000
     assert {len(request_id) for request_id in ids} == {32}
+
+
+def test_forked_workers_draw_different_ids() -> None:
+    # Engines cross the outputs of two live requests with one id. In a process of its
+    # own, since a test's process has threads that a fork does not take along.
+    script = """
+import os
+from sglrouter.backend.scheduler import new_request_id
+for _ in range(3):
+    if not os.fork():
+        os.write(1, (new_request_id() + "\\n").encode())
+        os._exit(0)
+    os.wait()
+os.write(1, new_request_id().encode())
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True)
+    assert len(set(done.stdout.split())) == 4
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"top_k": "x"}', '{"top_p": true}'])

@@ -93,6 +93,7 @@ def test_check_is_content_with_a_good_setup(tiny_model: Path) -> None:
     assert done.returncode == 0
     assert "WRONG" not in done.stdout
     assert "context 8192" in done.stdout
+    assert "ok     channel: " in done.stdout
 
 
 def test_check_says_what_is_wrong(tmp_path: Path, tiny_model: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from sglrouter.sim import SimulatedEngine
 from tests.processes import RouterProcess
 
@@ -17,6 +19,7 @@ def test_health_follows_the_engines(router: RouterProcess, engine: SimulatedEngi
     engine.wait_until(lambda: router.http.get("/health").json()["status"] == "ok")
 
 
+@pytest.mark.usefixtures("native")
 def test_health_counts_what_the_channel_does(
     router: RouterProcess, engine: SimulatedEngine
 ) -> None:
