@@ -66,12 +66,6 @@ class ChatCompletions:
         ignored = [name for name in _IGNORED if getattr(request, name) is not None]
         if ignored:
             resp.set_header("X-Sglrouter-Ignored", ",".join(ignored))
-        generation = engine.generate(
-            [self._engine_request(request, plan) for _ in range(plan.n)],
-            timeout=self._settings.request_timeout,
-            first_timeout=self._settings.first_token_timeout,
-            idle_timeout=self._settings.idle_timeout,
-        )
         samples = [self._sample(request, plan) for _ in range(plan.n)]
         head = ChatHead(
             f"chatcmpl-{new_request_id()}",
@@ -79,6 +73,13 @@ class ChatCompletions:
             request.model or model_name(self._model, facts),
         )
         client = client_of(req)
+        # Last of all: from here on somebody must see the calls to their end.
+        generation = engine.generate(
+            [self._engine_request(request, plan) for _ in range(plan.n)],
+            timeout=self._settings.request_timeout,
+            first_timeout=self._settings.first_token_timeout,
+            idle_timeout=self._settings.idle_timeout,
+        )
         if request.stream:
             self._stream(request, resp, head, plan, samples, generation, client)
         else:
