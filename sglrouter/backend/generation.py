@@ -52,6 +52,11 @@ class Generation:
         """Whether any sample is still to be completed."""
         return bool(self._running)
 
+    @property
+    def silent(self) -> bool:
+        """Whether a running sample's call has ended: nothing more of it will be told."""
+        return any(call.status is not None for call in self._running.values())
+
     def wait(self, timeout: float | None = None) -> News:
         """Waits until something arrives and takes all that has.
 

@@ -219,9 +219,11 @@ class EventStream(Iterator[bytes]):
                 events += self._fail(error)
             if events:
                 self._send(client, events)
-            # To take again gives the engine its credit back. That can wait until there
-            # are news, unless so much was taken that there would be none.
-            if len(news) == 1 and sum(map(len, news[0][1])) < _LITTLE:
+            # To take again gives the engine its credit back, or finds out how it failed.
+            # That can wait until there are news, unless there would be none: so much was
+            # taken that the engine waits, or a call has ended.
+            little = len(news) == 1 and sum(map(len, news[0][1])) < _LITTLE
+            if little and not self._generation.silent:
                 return
 
     def _send(self, client: Client, events: bytes) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from threading import Event
@@ -202,6 +203,31 @@ def test_silence_is_filled_with_heartbeats(detokenizers: DetokenizerFactory, dir
         assert b": ping\n\n" in next(stream)
         assert next(stream) == b": ping\n\n"
     stream.close()
+
+
+@pytest.mark.parametrize("listening", [False, True])
+@pytest.mark.parametrize("direct", [False, True])
+def test_a_failure_that_arrives_with_the_last_message_is_told_at_once(
+    detokenizers: DetokenizerFactory, direct: bool, listening: bool
+) -> None:
+    call, client = FakeCall(calls_back=direct), FakeClient()
+    call.deliver(chunk([40], 1))
+    stream = open_stream(call, detokenizers, client)
+
+    def break_off() -> None:
+        call.deliver(chunk([41], 2), status=Status("INTERNAL", "boom"))
+
+    if listening and direct:
+        # The first bytes are on their way, and the greenlet is about to sleep.
+        call.arrived.wait = lambda timeout=None: break_off() or True  # type: ignore[method-assign, func-returns-value]
+    else:
+        break_off()
+    started = time.monotonic()
+    body = b"".join(stream)
+    told = client.body if direct else body
+    assert told.count(b'"content":"') == 3
+    assert b"boom" in told
+    assert time.monotonic() - started < 5
 
 
 def test_an_engine_that_fails_at_once_has_no_response(detokenizers: DetokenizerFactory) -> None:
