@@ -25,7 +25,7 @@ import gunicorn.util
 from gunicorn.http.wsgi import Response
 from gunicorn.workers.ggevent import GeventWorker
 
-from sglrouter._fast.chunked import write_body
+from sglrouter._fast.chunked import BodyWriter
 from sglrouter.http.client import ENVIRON_KEY
 from sglrouter.quick_request import use_quick_requests
 
@@ -107,27 +107,29 @@ class DirectClient:
     def __init__(self, response: Any, watch: ConnectionWatch) -> None:
         self._response = response
         self._socket = response.sock
-        self._fd = response.sock.fileno()
         self._watch = watch
-        self._kept = b""
+        self.writer: BodyWriter | None = None
 
     def send(self, body: bytes, *, last: bool = False) -> bool:
         """Writes a part of the body now, the headers in the same packet as the first."""
-        response = self._response
-        head = b"" if response.headers_sent else self._headers()
-        response.sent += len(body)
-        chunked = response.chunked
-        if last and chunked:
-            # Else gunicorn would end the body once more, or close the connection.
-            response.chunked = False
-            response.response_length = response.sent
-        self._kept = write_body(self._fd, head, body, chunked, last)
-        return not self._kept
+        response, writer = self._response, self.writer
+        head = b""
+        if writer is None:
+            head = self._headers()
+            writer = self.writer = BodyWriter(self._socket.fileno(), response.chunked)
+        try:
+            return writer.write(body, last, head)
+        finally:
+            response.sent = writer.written
+            if last and response.chunked:
+                # Else gunicorn would end the body once more, or close the connection.
+                response.chunked = False
+                response.response_length = response.sent
 
     def wait_until_taken(self) -> None:
         """Waits until the client has taken what was kept."""
-        kept, self._kept = self._kept, b""
-        self._socket.sendall(kept)
+        if self.writer is not None:
+            self._socket.sendall(self.writer.take_kept())
 
     def watch(self, on_gone: Callable[[], None]) -> None:
         """Has `on_gone` called when the client closes its connection."""
@@ -136,6 +138,9 @@ class DirectClient:
     def unwatch(self) -> None:
         """Ends the watch."""
         self._watch.stop()
+        if self.writer is not None:
+            # What was written past send() belongs into the access log, too.
+            self._response.sent = self.writer.written
 
     def _headers(self) -> bytes:
         """What gunicorn would send as the response's head."""

@@ -1,9 +1,10 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True
-"""Writes a piece of an HTTP/1.1 body to a non-blocking socket, framed, in one call."""
+"""Writes an HTTP/1.1 body to a non-blocking socket, each piece framed and in one call."""
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.errno cimport EAGAIN, EINTR, errno
 from libc.stdio cimport snprintf
+from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
 
 cdef extern from "sys/types.h":
     ctypedef long ssize_t
@@ -35,73 +36,109 @@ cdef bytes LAST_CHUNK = b"\r\n0\r\n\r\n"
 cdef bytes EMPTY_END = b"0\r\n\r\n"
 
 
-def write_body(int fd, bytes head not None, bytes body not None, bint chunked, bint last):
-    """Sends head and body without waiting.
+cdef double monotonic() noexcept:
+    """What time.monotonic() returns."""
+    cdef timespec now
+    clock_gettime(CLOCK_MONOTONIC, &now)
+    return <double>now.tv_sec + 1e-9 * <double>now.tv_nsec
+
+
+cdef class BodyWriter:
+    """The body of one response.
 
     Args:
         fd: The client's socket.
-        head: What goes before the body, such as the response's headers; may be empty.
-        body: The piece of the body; may be empty.
         chunked: Whether the body has chunked framing.
-        last: Whether this piece ends the body.
 
-    Returns:
-        What the socket did not take, framed; usually nothing.
-
-    Raises:
-        OSError: The client is gone.
+    Attributes:
+        written: Bytes of the body so far, framing not counted.
+        written_at: When something was last written, by time.monotonic().
+        kept: What the socket did not take, framed; usually nothing.
     """
-    cdef char size[24]
-    cdef iovec pieces[4]
-    cdef msghdr message
-    cdef Py_ssize_t count = 0
-    cdef Py_ssize_t total = 0
-    cdef Py_ssize_t i
-    cdef ssize_t sent
-    cdef bytes end = b""
-    cdef list rest
-    if PyBytes_GET_SIZE(head):
-        pieces[count].iov_base = PyBytes_AS_STRING(head)
-        pieces[count].iov_len = PyBytes_GET_SIZE(head)
-        count += 1
-    if chunked and PyBytes_GET_SIZE(body):
-        pieces[count].iov_base = size
-        pieces[count].iov_len = snprintf(size, sizeof(size), "%zx\r\n", PyBytes_GET_SIZE(body))
-        count += 1
-        end = LAST_CHUNK if last else LINE_END
-    elif chunked and last:
-        end = EMPTY_END
-    if PyBytes_GET_SIZE(body):
-        pieces[count].iov_base = PyBytes_AS_STRING(body)
-        pieces[count].iov_len = PyBytes_GET_SIZE(body)
-        count += 1
-    if PyBytes_GET_SIZE(end):
-        pieces[count].iov_base = PyBytes_AS_STRING(end)
-        pieces[count].iov_len = PyBytes_GET_SIZE(end)
-        count += 1
-    for i in range(count):
-        total += pieces[i].iov_len
-    if total == 0:
-        return b""
-    message.msg_name = NULL
-    message.msg_namelen = 0
-    message.msg_iov = pieces
-    message.msg_iovlen = count
-    message.msg_control = NULL
-    message.msg_controllen = 0
-    message.msg_flags = 0
-    while True:
-        sent = sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL)
-        if sent == total:
-            return b""
-        if sent >= 0:
-            break
-        if errno == EAGAIN:
-            sent = 0
-            break
-        if errno != EINTR:
-            raise OSError(errno, strerror(errno).decode("utf-8", "replace"))
-    rest = []
-    for i in range(count):
-        rest.append((<char*>pieces[i].iov_base)[: pieces[i].iov_len])
-    return b"".join(rest)[sent:]
+
+    def __cinit__(self, int fd, bint chunked):
+        self.fd = fd
+        self.chunked = chunked
+        self.kept = b""
+
+    cpdef bint write(self, bytes body, bint last=False, bytes head=b"") except -1:
+        """Sends a piece without waiting.
+
+        Args:
+            body: The piece; may be empty.
+            last: Whether it ends the body.
+            head: What goes before it, such as the response's headers.
+
+        Returns:
+            Whether the socket took all of it; the rest is kept.
+
+        Raises:
+            OSError: The client is gone.
+        """
+        cdef char size[24]
+        cdef iovec pieces[4]
+        cdef msghdr message
+        cdef Py_ssize_t count = 0
+        cdef Py_ssize_t total = 0
+        cdef Py_ssize_t i
+        cdef ssize_t sent
+        cdef bytes end = b""
+        cdef list rest
+        if body is None or head is None:
+            raise TypeError("body or head is None")
+        self.written += PyBytes_GET_SIZE(body)
+        self.written_at = monotonic()
+        if PyBytes_GET_SIZE(head):
+            pieces[count].iov_base = PyBytes_AS_STRING(head)
+            pieces[count].iov_len = PyBytes_GET_SIZE(head)
+            count += 1
+        if self.chunked and PyBytes_GET_SIZE(body):
+            pieces[count].iov_base = size
+            pieces[count].iov_len = snprintf(size, sizeof(size), "%zx\r\n", PyBytes_GET_SIZE(body))
+            count += 1
+            end = LAST_CHUNK if last else LINE_END
+        elif self.chunked and last:
+            end = EMPTY_END
+        if PyBytes_GET_SIZE(body):
+            pieces[count].iov_base = PyBytes_AS_STRING(body)
+            pieces[count].iov_len = PyBytes_GET_SIZE(body)
+            count += 1
+        if PyBytes_GET_SIZE(end):
+            pieces[count].iov_base = PyBytes_AS_STRING(end)
+            pieces[count].iov_len = PyBytes_GET_SIZE(end)
+            count += 1
+        for i in range(count):
+            total += pieces[i].iov_len
+        sent = 0
+        if PyBytes_GET_SIZE(self.kept) == 0:
+            if total == 0:
+                return True
+            message.msg_name = NULL
+            message.msg_namelen = 0
+            message.msg_iov = pieces
+            message.msg_iovlen = count
+            message.msg_control = NULL
+            message.msg_controllen = 0
+            message.msg_flags = 0
+            while True:
+                sent = sendmsg(self.fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL)
+                if sent == total:
+                    return True
+                if sent >= 0:
+                    break
+                if errno == EAGAIN:
+                    sent = 0
+                    break
+                if errno != EINTR:
+                    raise OSError(errno, strerror(errno).decode("utf-8", "replace"))
+        rest = []
+        for i in range(count):
+            rest.append((<char*>pieces[i].iov_base)[: pieces[i].iov_len])
+        self.kept += b"".join(rest)[sent:]
+        return False
+
+    def take_kept(self):
+        """Returns what was kept, for the caller to send before anything else."""
+        kept = self.kept
+        self.kept = b""
+        return kept

@@ -39,12 +39,6 @@ cdef class Vocabulary:
             (SentencePiece style); it decides how invalid bytes are shown.
     """
 
-    cdef uint8_t* blob
-    cdef uint32_t* offsets
-    cdef uint8_t* special
-    cdef readonly Py_ssize_t size
-    cdef readonly bint byte_fallback
-
     def __cinit__(self, list pieces, special, bint byte_fallback=False):
         cdef Py_ssize_t total = 0
         cdef Py_ssize_t i
@@ -141,20 +135,6 @@ cdef class Detokenizer:
     Attributes:
         produced: Bytes of text returned so far.
     """
-
-    cdef Vocabulary vocabulary
-    cdef bint skip_special
-    cdef uint32_t* stop_ids    # few, so they are searched one by one
-    cdef Py_ssize_t stop_count
-    cdef bint strip
-    cdef list starts           # of tokens whose place in the text is known
-    cdef list begun            # offsets in `pending` of the tokens after those
-    cdef Py_ssize_t located    # how many of `begun` are in `starts` by now
-    cdef Py_ssize_t held_id
-    cdef uint8_t* pending      # text not yet returned; an incomplete character at most
-    cdef Py_ssize_t length
-    cdef Py_ssize_t capacity
-    cdef readonly Py_ssize_t produced
 
     def __cinit__(
         self,
@@ -298,13 +278,15 @@ cdef class Detokenizer:
             self.located = 0
         return text[:out]
 
-    def feed(self, GenerateReader reader not None):
+    cpdef bytes feed(self, GenerateReader reader):
         """Takes the ids that `reader` has gathered; returns the text they complete.
 
         Returns:
             UTF-8 bytes, complete characters only; may be empty.
         """
         cdef Py_ssize_t i
+        if reader is None:
+            raise TypeError("reader is None")
         for i in range(reader.count):
             self._push(reader.ids[i])
         reader.count = 0

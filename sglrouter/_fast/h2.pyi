@@ -1,5 +1,7 @@
 from typing import Any
 
+from sglrouter._fast.sink import Sink
+
 def error_name(code: int) -> str: ...
 
 class SessionError(Exception): ...
@@ -12,6 +14,7 @@ class Stream:
     broken: str | None
     touched: bool
     owner: Any
+    sink: Sink | None
 
     @property
     def cut(self) -> bool: ...

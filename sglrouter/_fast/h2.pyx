@@ -64,6 +64,8 @@ from sglrouter._fast.nghttp2 cimport (
     nghttp2_submit_settings,
 )
 
+from sglrouter._fast.sink cimport Sink
+
 
 cdef extern from "sys/types.h":
     ctypedef long ssize_t
@@ -98,6 +100,8 @@ cdef enum:
     CANCEL = 8
     READ_SIZE = 262144
     READS_AT_ONCE = 4
+    # Bytes of messages; a small part of what a stream's window allows.
+    LITTLE = 16384
     PREFIX_SIZE = 5
     # More than any gRPC server sends: what is beyond is not kept.
     MOST_HEADERS = 64
@@ -133,6 +137,7 @@ cdef class Stream:
         reset_code: The HTTP/2 error code it was closed with; 0 for a good end.
         broken: What is wrong with the gRPC framing, or None.
         touched: Whether any part of an answer has arrived.
+        sink: Gets the messages first, if there is one; what it takes is no news.
     """
 
     cdef Session session
@@ -156,6 +161,7 @@ cdef class Stream:
     cdef readonly str broken
     cdef readonly bint touched
     cdef public object owner
+    cdef public Sink sink
 
     def __cinit__(self, bytes body not None, owner):
         self.body = body
@@ -166,7 +172,7 @@ cdef class Stream:
     def __dealloc__(self):
         PyMem_Free(self.partial)
 
-    def take(self):
+    cpdef list take(self):
         """Returns the messages that are complete, in order.
 
         What was taken before counts as passed on: its credit goes back to the peer with
@@ -184,6 +190,20 @@ cdef class Stream:
         if credit and not self.closed and self.session is not None:
             self.session._credit(self.id, credit)
         return messages
+
+    cdef bint _drain(self) except -1:
+        """Gives its messages to the sink; returns whether nobody else need know of them."""
+        if self.closed or self.broken is not None:
+            return False
+        while self.messages:
+            if not self.sink.accept(self.messages):
+                return False
+            self.take()
+            # To take once more gives the credit back. That can wait for the next messages,
+            # unless the peer waits for it before it sends them.
+            if self.taken < LITTLE:
+                break
+        return True
 
     cdef void forget_body(self) noexcept:
         """Lets go of the request, which is sent or never will be."""
@@ -480,13 +500,19 @@ cdef class Session:
         return self.take_news()
 
     def take_news(self):
-        """Returns the streams that something has happened to since the last call."""
+        """Returns the streams that something has happened to since the last call.
+
+        What their sinks have taken is no news.
+        """
         cdef Stream stream
-        news = self.news
+        cdef list news = self.news
+        cdef list left = []
         self.news = []
         for stream in news:
             stream.dirty = False
-        return news
+            if stream.sink is None or not stream._drain():
+                left.append(stream)
+        return left
 
     def flush(self):
         """Writes what there is to write; returns whether all of it is out.

@@ -26,14 +26,6 @@ cdef class StopMatcher:
         matched: The stop string found, or None.
     """
 
-    cdef tuple stops
-    cdef bint keep
-    cdef bytes held
-    cdef uint32_t* failures     # the automata, one after another
-    cdef uint32_t* bases        # where each begins in `failures`
-    cdef uint32_t* states
-    cdef readonly bytes matched
-
     def __cinit__(self, stops, bint keep=False):
         cdef Py_ssize_t total = 0
         cdef Py_ssize_t i
@@ -61,7 +53,7 @@ cdef class StopMatcher:
         PyMem_Free(self.bases)
         PyMem_Free(self.states)
 
-    def feed(self, bytes text not None):
+    cpdef bytes feed(self, bytes text):
         """Takes more text; returns what may go out now. Nothing after a match."""
         cdef const uint8_t* data
         cdef Py_ssize_t fresh = PyBytes_GET_SIZE(self.held)
@@ -72,6 +64,8 @@ cdef class StopMatcher:
         cdef Py_ssize_t longest
         cdef uint32_t state
         cdef bytes stop
+        if text is None:
+            raise TypeError("text is None")
         if self.matched is not None:
             return b""
         text = self.held + text

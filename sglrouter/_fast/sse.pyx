@@ -136,9 +136,6 @@ cdef class ChunkFramer:
         index: The choice's index.
     """
 
-    cdef bytes head
-    cdef bytes content_head
-
     def __cinit__(self, str completion_id not None, created, str model not None, index):
         self.head = (
             b'data: {"id":%b,"object":"chat.completion.chunk","created":%d,"model":%b,'
@@ -157,13 +154,15 @@ cdef class ChunkFramer:
             b'"role":"assistant","content":""},"logprobs":null,"finish_reason":null}]}\n\n'
         )
 
-    def content(self, bytes text not None, bytes logprobs=None):
+    cpdef bytes content(self, bytes text, bytes logprobs=None):
         """A chunk of text.
 
         Args:
             text: UTF-8, complete characters.
             logprobs: The choice's logprobs object as JSON, or None for null.
         """
+        if text is None:
+            raise TypeError("text is None")
         if logprobs is None:
             return _wrap(
                 self.content_head, text, b'"},"logprobs":null,"finish_reason":null}]}\n\n'

@@ -18,6 +18,8 @@ cdef class GenerateReader:
     cdef readonly object failure
     cdef readonly list logprobs
 
+    cpdef int feed(self, bytes message) except -1
+    cdef bint feed_chunks(self, list messages) noexcept
     cdef int _reserve(self, Py_ssize_t more) except -1
     cdef int _read_chunk(self, const uint8_t* at, const uint8_t* end) except -1
     cdef int _read_complete(self, const uint8_t* at, const uint8_t* end) except -1

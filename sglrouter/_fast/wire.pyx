@@ -157,15 +157,19 @@ cdef class GenerateReader:
     def __dealloc__(self):
         PyMem_Free(self.ids)
 
-    def feed(self, bytes message not None):
+    cpdef int feed(self, bytes message) except -1:
         """Reads one serialized GenerateResponse.
 
         Raises:
             ValueError: The bytes are not such a message.
         """
-        cdef const uint8_t* at = <const uint8_t*>PyBytes_AS_STRING(message)
-        cdef const uint8_t* end = at + PyBytes_GET_SIZE(message)
+        cdef const uint8_t* at
+        cdef const uint8_t* end
         cdef Field field
+        if message is None:
+            raise TypeError("message is None")
+        at = <const uint8_t*>PyBytes_AS_STRING(message)
+        end = at + PyBytes_GET_SIZE(message)
         while at < end:
             at = _field(at, end, &field)
             if field.kind != BYTES:
@@ -176,6 +180,25 @@ cdef class GenerateReader:
                 self._read_complete(field.start, field.stop)
             elif field.number == 4:
                 self.failure = _read_failure(field.start, field.stop)
+        return 0
+
+    cdef bint feed_chunks(self, list messages) noexcept:
+        """Reads messages if all of them are chunks and well-formed, else none."""
+        cdef Py_ssize_t count = self.count
+        cdef Py_ssize_t received = self.received
+        cdef bytes message
+        for message in messages:
+            if not _is_chunk(message):
+                return False
+        try:
+            for message in messages:
+                self.feed(message)
+        except Exception:
+            # Whoever feeds them one by one will hear of it.
+            self.count = count
+            self.received = received
+            return False
+        return True
 
     def take_ids(self):
         """Returns the ids read since the last call, and forgets them."""
@@ -290,6 +313,23 @@ cdef class GenerateReader:
         if missing > 0:
             self.logprobs.extend(logprobs[max(len(logprobs) - missing, 0):])
         return 0
+
+
+cdef bint _is_chunk(bytes message) noexcept:
+    """Whether a GenerateResponse holds a chunk and neither an end nor a failure."""
+    cdef const uint8_t* at = <const uint8_t*>PyBytes_AS_STRING(message)
+    cdef const uint8_t* end = at + PyBytes_GET_SIZE(message)
+    cdef Field field
+    cdef bint found = False
+    try:
+        while at < end:
+            at = _field(at, end, &field)
+            if field.number == 3 or field.number == 4:
+                return False
+            found = found or field.number == 2
+    except ValueError:
+        return False
+    return found
 
 
 cdef tuple _read_failure(const uint8_t* at, const uint8_t* end):

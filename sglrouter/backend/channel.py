@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from threading import Event
 from typing import NamedTuple, Protocol
 
+from sglrouter._fast.sink import Sink
+
 Metadata = Sequence[tuple[str, str]]
 
 
@@ -55,6 +57,12 @@ class Call(Protocol):
 
         Returns:
             False if the channel has no event loop to call it from.
+        """
+
+    def divert(self, sink: Sink) -> None:
+        """Has `sink` take messages as they arrive, before anybody is told of them.
+
+        What it leaves is news as ever. A channel without an event loop gives it nothing.
         """
 
     def cancel(self) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from threading import Event
 from time import monotonic
 
+from sglrouter._fast.sink import TextSink
 from sglrouter.backend.channel import Call
 from sglrouter.errors import ClientGone, EngineError, EngineTimeout, from_grpc_status
 
@@ -45,12 +46,17 @@ class Generation:
         now = monotonic()
         self._heard = dict.fromkeys(self._running, now)
         self._begun: set[int] = set()
+        self._sinks: dict[int, TextSink] = {}
         self._client_gone = False
 
     @property
     def running(self) -> bool:
         """Whether any sample is still to be completed."""
         return bool(self._running)
+
+    def is_running(self, index: int) -> bool:
+        """Whether one sample is still to be completed."""
+        return index in self._running
 
     @property
     def silent(self) -> bool:
@@ -116,9 +122,13 @@ class Generation:
         now = monotonic()
         least = self._first_timeout
         for index in self._running:
+            heard = self._heard[index]
+            if index in self._sinks and self._sinks[index].heard_at > heard:
+                heard = self._sinks[index].heard_at
+                self._begun.add(index)
             begun = index in self._begun
             allowed = self._idle_timeout if begun else self._first_timeout
-            left = self._heard[index] + allowed - now
+            left = heard + allowed - now
             if left <= 0:
                 what = "went silent" if begun else "did not answer"
                 raise EngineTimeout(f"The engine {what} for {allowed:g} seconds")
@@ -133,6 +143,11 @@ class Generation:
         """
         heard = [call.listen(on_news) for call in self._running.values()]
         return all(heard)
+
+    def divert(self, index: int, sink: TextSink) -> None:
+        """Has `sink` take a sample's messages as they arrive; what it leaves is news."""
+        self._sinks[index] = sink
+        self._running[index].divert(sink)
 
     def client_gone(self) -> None:
         """Says that the client has left: the calls are cancelled, waits end."""
@@ -151,3 +166,4 @@ class Generation:
         for call in self._running.values():
             call.cancel()
         self._running.clear()
+        self._sinks.clear()

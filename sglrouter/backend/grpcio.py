@@ -18,6 +18,7 @@ from typing import Any
 
 import grpc
 
+from sglrouter._fast.sink import Sink
 from sglrouter.backend.channel import Metadata, Status
 from sglrouter.config import Endpoint
 
@@ -168,6 +169,9 @@ class GrpcioCall:
     def listen(self, on_news: Callable[[], None] | None) -> bool:  # noqa: ARG002
         """Not here: the reader is a thread of its own."""
         return False
+
+    def divert(self, sink: Sink) -> None:
+        """Does nothing."""
 
     def cancel(self) -> None:
         """Tells the engine to stop."""

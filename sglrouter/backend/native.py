@@ -25,6 +25,7 @@ import gevent
 from gevent.event import Event as Signal
 
 from sglrouter._fast.h2 import Stream
+from sglrouter._fast.sink import Sink
 from sglrouter.backend.channel import Metadata, Status
 from sglrouter.backend.native_connection import ChannelCounts, Connection, open_socket
 from sglrouter.backend.outcome import outcome
@@ -226,6 +227,7 @@ class NativeCall:
         self._status: Status | None = None
         self._resent = False
         self.deadline = time.monotonic() + timeout
+        self._sink: Sink | None = None
         self._listener: Callable[[], None] | None = None
         self._timer = gevent.get_hub().loop.timer(max(timeout, 0.0))
         self._timer.start(self.expire)
@@ -257,6 +259,12 @@ class NativeCall:
         self._listener = on_news
         return True
 
+    def divert(self, sink: Sink) -> None:
+        """Has `sink` take messages as they arrive, before anybody is told of them."""
+        self._sink = sink
+        if self._stream is not None:
+            self._stream.sink = sink
+
     def cancel(self) -> None:
         """Tells the engine to stop."""
         if self._status is None:
@@ -269,6 +277,7 @@ class NativeCall:
     def on_opened(self, connection: Connection, stream: Stream) -> None:
         """The request is on its way."""
         self._connection, self._stream = connection, stream
+        stream.sink = self._sink
 
     def on_news(self) -> None:
         """Something of the answer has arrived, or its end."""
@@ -308,7 +317,7 @@ class NativeCall:
             self._timer.close()
             if self._stream is not None:
                 # Nothing refers to a finished call in a circle that only the collector breaks.
-                self._stream.owner = None
+                self._stream.owner = self._stream.sink = None
             self._notify()
 
     def _notify(self) -> None:

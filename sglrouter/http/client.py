@@ -13,12 +13,21 @@ from typing import Protocol, cast
 
 import falcon
 
+from sglrouter._fast.chunked import BodyWriter
+
 # Where the worker puts it in the WSGI environment.
 ENVIRON_KEY = "sglrouter.client"
 
 
 class Client(Protocol):
-    """The client of one request."""
+    """The client of one request.
+
+    Attributes:
+        writer: Writes parts of the body as send() does, once that has sent the first; None
+            before.
+    """
+
+    writer: BodyWriter | None
 
     def send(self, body: bytes, *, last: bool = False) -> bool:
         """Writes a part of the body now, the headers before the first.

@@ -20,6 +20,7 @@ import time
 from collections.abc import Iterator
 from typing import Self
 
+from sglrouter._fast.sink import TextSink
 from sglrouter.backend.generation import Generation, News
 from sglrouter.errors import ClientGone, RouterError
 from sglrouter.http.client import Client
@@ -67,6 +68,7 @@ class EventStream(Iterator[bytes]):
         self._blocked = False
         self._sent_at = 0.0
         self._trouble: Exception | None = None
+        self._sinks: list[TextSink] = []
         if client is not None:
             client.watch(self._on_client_gone)
         try:
@@ -103,6 +105,7 @@ class EventStream(Iterator[bytes]):
         """Stops the engine's work; the server calls it when the client is gone, too."""
         self._generation.listen(None)
         self._generation.cancel()
+        self._sinks.clear()
         if self._client is not None:
             self._client.unwatch()
 
@@ -149,6 +152,7 @@ class EventStream(Iterator[bytes]):
             OSError: The client is gone.
         """
         self._send(client, events)
+        self._divert(client)
         self._pump_safely(client)
         while True:
             if self._trouble is not None:
@@ -165,11 +169,21 @@ class EventStream(Iterator[bytes]):
             else:
                 self._sleep(client)
 
+    def _divert(self, client: Client) -> None:
+        """Has plain text written without us."""
+        if client.writer is None or self._blocked or self._ended:
+            return
+        for index in range(len(self._samples)):
+            sink = self._stream.sink(index, client.writer, self._on_trouble)
+            if sink is not None and self._generation.is_running(index):
+                self._sinks.append(sink)
+                self._generation.divert(index, sink)
+
     def _sleep(self, client: Client) -> None:
         """Waits for a callback to wake it, a deadline, or the time of a heartbeat."""
         self._wake.clear()
         try:
-            silence = time.monotonic() - self._sent_at
+            silence = time.monotonic() - self._last_written(client)
             pause = min(self._generation.time_left(), self._heartbeat - silence)
         except RouterError as error:
             self._send(client, self._fail(error))
@@ -190,12 +204,23 @@ class EventStream(Iterator[bytes]):
     def _wants_greenlet(self) -> bool:
         return self._blocked or self._ended or self._trouble is not None
 
+    def _on_trouble(self) -> None:
+        """In the event loop: a sink has failed, or its client does not take what it wrote."""
+        for sink in self._sinks:
+            if sink.failure is not None:
+                self._trouble = sink.failure
+        self._blocked = True
+        self._wake.set()
+
     def _on_client_gone(self) -> None:
         """In the event loop: the client has closed its connection."""
         self._generation.client_gone()
         if self._sent_at:
             self._trouble = BrokenPipeError(errno.EPIPE, "the client closed its connection")
             self._wake.set()
+
+    def _last_written(self, client: Client) -> float:
+        return self._sent_at if client.writer is None else client.writer.written_at
 
     def _pump_safely(self, client: Client) -> None:
         """_pump(), whose trouble is kept for the greenlet."""

@@ -12,6 +12,8 @@ from typing import Any
 
 import msgspec
 
+from sglrouter._fast.chunked import BodyWriter
+from sglrouter._fast.sink import TextSink
 from sglrouter._fast.sse import ChunkFramer, escape_line_ends
 from sglrouter.errors import RouterError
 from sglrouter.output.logprobs import chat_logprobs
@@ -90,6 +92,17 @@ class ChatStream:
         if done:
             events += framer.finish(_finish_reason(sample, parser), sample.matched_stop)
         return events
+
+    def sink(
+        self, index: int, writer: BodyWriter, on_trouble: Callable[[], None]
+    ) -> TextSink | None:
+        """Writes a choice's text without feed(), which takes what it leaves.
+
+        None where all has to go through feed().
+        """
+        if self._parsers[index] is not None:
+            return None
+        return self._samples[index].sink(self._framers[index], writer, on_trouble)
 
     def end(self) -> bytes:
         """The last events of a completion whose samples are complete."""

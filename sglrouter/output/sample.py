@@ -9,10 +9,14 @@ the joined stream.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
+from sglrouter._fast.chunked import BodyWriter
+from sglrouter._fast.detok import Detokenizer
 from sglrouter._fast.scan import StopMatcher
+from sglrouter._fast.sink import TextSink
+from sglrouter._fast.sse import ChunkFramer
 from sglrouter._fast.wire import GenerateReader
 from sglrouter.errors import EngineError, RouterError, from_engine_response
 from sglrouter.output.detokenizer import DetokenizerFactory
@@ -127,6 +131,17 @@ class Sample:
             self._end_at_stop_string()
             return _NOTHING
         return self._pass_on(text)
+
+    def sink(
+        self, framer: ChunkFramer, writer: BodyWriter, on_trouble: Callable[[], None]
+    ) -> TextSink | None:
+        """The short way for its plain text; None where only feed() will do.
+
+        What is fed afterwards goes on where the sink has stopped.
+        """
+        if self.wants_logprobs or not isinstance(self._decoder, Detokenizer):
+            return None
+        return TextSink(self._reader, self._decoder, self._matcher, framer, writer, on_trouble)
 
     @property
     def stopped(self) -> bool:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import socket
+import time
 from collections.abc import Iterator
 
 import pytest
 
-from sglrouter._fast.chunked import write_body
+from sglrouter._fast.chunked import BodyWriter
 
 
 @pytest.fixture
@@ -40,7 +41,9 @@ def test_framing(
     expected: bytes,
 ) -> None:
     ours, theirs = pair
-    assert write_body(ours.fileno(), head, body, chunked, last) == b""
+    writer = BodyWriter(ours.fileno(), chunked)
+    assert writer.write(body, last, head)
+    assert (writer.written, writer.kept) == (len(body), b"")
     ours.shutdown(socket.SHUT_WR)
     received = b""
     while piece := theirs.recv(65536):
@@ -49,26 +52,40 @@ def test_framing(
 
 
 def test_nothing_is_written_for_nothing(pair: tuple[socket.socket, socket.socket]) -> None:
-    assert write_body(pair[0].fileno(), b"", b"", True, False) == b""
+    assert BodyWriter(pair[0].fileno(), True).write(b"")
+    with pytest.raises(BlockingIOError):
+        pair[1].setblocking(False)
+        pair[1].recv(1)
 
 
-def test_what_the_socket_does_not_take_is_returned_framed(
+def test_what_the_socket_does_not_take_is_kept_framed(
     pair: tuple[socket.socket, socket.socket],
 ) -> None:
     ours, theirs = pair
     body = bytes(range(256)) * 40_000
-    rest = write_body(ours.fileno(), b"head", body, True, True)
-    assert rest
-    assert write_body(ours.fileno(), b"", b"more", True, False) == b"4\r\nmore\r\n"  # full
-    expected = b"head%x\r\n%b\r\n0\r\n\r\n" % (len(body), body)
+    writer = BodyWriter(ours.fileno(), True)
+    assert not writer.write(body, head=b"head")
+    assert not writer.write(b"more")
+    assert not writer.write(b"last", last=True)
+    rest = writer.take_kept()
+    assert (writer.written, writer.kept) == (len(body) + 8, b"")
+    expected = b"head%x\r\n%b\r\n4\r\nmore\r\n4\r\nlast\r\n0\r\n\r\n" % (len(body), body)
     received = b""
     while len(received) < len(expected) - len(rest):
         received += theirs.recv(1 << 20)
     assert received + rest == expected
 
 
+def test_the_time_of_the_last_write_is_known(pair: tuple[socket.socket, socket.socket]) -> None:
+    writer = BodyWriter(pair[0].fileno(), False)
+    assert writer.written_at == 0
+    before = time.monotonic()
+    writer.write(b"x")
+    assert before <= writer.written_at <= time.monotonic()
+
+
 def test_a_client_that_is_gone_is_an_error(pair: tuple[socket.socket, socket.socket]) -> None:
     ours, theirs = pair
     theirs.close()
     with pytest.raises(BrokenPipeError):
-        write_body(ours.fileno(), b"", b"abc", True, False)
+        BodyWriter(ours.fileno(), True).write(b"abc")

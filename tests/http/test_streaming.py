@@ -9,6 +9,7 @@ from threading import Event
 
 import pytest
 
+from sglrouter._fast.sink import Sink
 from sglrouter._proto import scheduler as pb
 from sglrouter.backend.channel import Status
 from sglrouter.backend.generation import Generation
@@ -43,6 +44,9 @@ class FakeCall:
         self.listener = on_news
         return self.calls_back
 
+    def divert(self, sink: Sink) -> None:
+        self.sink = sink
+
     def cancel(self) -> None:
         self.cancelled += 1
 
@@ -56,6 +60,8 @@ class FakeCall:
 
 class FakeClient:
     """A client that takes all, or nothing until it is waited for."""
+
+    writer = None
 
     def __init__(self) -> None:
         self.body = b""

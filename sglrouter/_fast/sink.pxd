@@ -1,0 +1,2 @@
+cdef class Sink:
+    cdef bint accept(self, list messages) except -1

@@ -1,0 +1,24 @@
+from collections.abc import Callable
+
+from sglrouter._fast.chunked import BodyWriter
+from sglrouter._fast.detok import Detokenizer
+from sglrouter._fast.scan import StopMatcher
+from sglrouter._fast.sse import ChunkFramer
+from sglrouter._fast.wire import GenerateReader
+
+class Sink: ...
+
+class TextSink(Sink):
+    heard_at: float
+    failure: Exception | None
+
+    def __init__(
+        self,
+        reader: GenerateReader,
+        decoder: Detokenizer,
+        matcher: StopMatcher | None,
+        framer: ChunkFramer,
+        writer: BodyWriter,
+        on_trouble: Callable[[], None],
+    ) -> None: ...
+    def feed(self, messages: list[bytes]) -> bool: ...

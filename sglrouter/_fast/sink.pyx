@@ -1,0 +1,88 @@
+# cython: boundscheck=False, wraparound=False, cdivision=True
+"""The short way of a stream: from the engine's messages to the client's socket.
+
+Strategy: nearly every message of a stream is a chunk of plain text. Those go from the
+channel's buffer through reader, detokenizer and framer into the client's socket without
+a line of Python. A sink takes a batch of messages whole or leaves all of it: whatever is
+not plain (an end, a failure, a stop string found) is then read by the Python code that
+shares the sink's parts, and so goes on where the sink has stopped.
+"""
+
+from sglrouter._fast.chunked cimport BodyWriter, monotonic
+from sglrouter._fast.detok cimport Detokenizer
+from sglrouter._fast.scan cimport StopMatcher
+from sglrouter._fast.sse cimport ChunkFramer
+from sglrouter._fast.wire cimport GenerateReader
+
+
+cdef class Sink:
+    """Takes a call's messages before anybody is told of them."""
+
+    cdef bint accept(self, list messages) except -1:
+        """Takes all of `messages`, or none and returns False."""
+        return False
+
+
+cdef class TextSink(Sink):
+    """Writes the text of one choice to its client.
+
+    Args:
+        reader, decoder, matcher: The parts of the choice's Sample.
+        framer: Frames its text.
+        writer: Writes to the client; other choices may use it, too.
+        on_trouble: Called when the client does not take what was written, or `failure`
+            is set: somebody else must go on.
+
+    Attributes:
+        heard_at: When it last took messages, by time.monotonic().
+        failure: What went wrong; after that nothing is taken.
+    """
+
+    cdef GenerateReader reader
+    cdef Detokenizer decoder
+    cdef StopMatcher matcher
+    cdef ChunkFramer framer
+    cdef BodyWriter writer
+    cdef object on_trouble
+    cdef readonly double heard_at
+    cdef readonly object failure
+
+    def __cinit__(
+        self,
+        GenerateReader reader not None,
+        Detokenizer decoder not None,
+        StopMatcher matcher,
+        ChunkFramer framer not None,
+        BodyWriter writer not None,
+        on_trouble,
+    ):
+        self.reader = reader
+        self.decoder = decoder
+        self.matcher = matcher
+        self.framer = framer
+        self.writer = writer
+        self.on_trouble = on_trouble
+
+    cdef bint accept(self, list messages) except -1:
+        cdef bytes text
+        if self.failure is not None or self.writer.kept:
+            return False
+        if self.matcher is not None and self.matcher.matched is not None:
+            return False
+        if not self.reader.feed_chunks(messages):
+            return False
+        self.heard_at = monotonic()
+        try:
+            text = self.decoder.feed(self.reader)
+            if self.matcher is not None:
+                text = self.matcher.feed(text)
+            if text and not self.writer.write(self.framer.content(text)):
+                self.on_trouble()
+        except Exception as exc:
+            self.failure = exc
+            self.on_trouble()
+        return True
+
+    def feed(self, list messages not None):
+        """Takes all of `messages`, or none and returns False."""
+        return self.accept(messages)
