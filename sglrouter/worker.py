@@ -15,17 +15,16 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable, Iterable
-from time import time
 from types import FrameType
 from typing import Any
 
 import gevent
 import gevent.socket
-import gunicorn.util
 from gunicorn.http.wsgi import Response
 from gunicorn.workers.ggevent import GeventWorker
 
 from sglrouter._fast.chunked import BodyWriter
+from sglrouter.gunicorn_savings import save_work
 from sglrouter.http.client import ENVIRON_KEY
 from sglrouter.quick_request import use_quick_requests
 
@@ -51,8 +50,7 @@ class RouterWorker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
     def load_wsgi(self) -> None:
         """Loads the application and puts the client into its environment."""
         use_quick_requests()
-        # gunicorn writes the date anew for every response.
-        gunicorn.util.http_date = _OncePerSecond(gunicorn.util.http_date)
+        save_work(self.cfg)
         super().load_wsgi()
         application: Any = self.wsgi
         self.application = application
@@ -194,22 +192,6 @@ class ConnectionWatch:
         self.stop()
         if gone:
             on_gone()
-
-
-class _OncePerSecond:
-    """A function of the time of day that is fine to a second, asked no oftener."""
-
-    def __init__(self, function: Callable[[], str]) -> None:
-        self._function = function
-        self._second = 0
-        self._value = ""
-
-    def __call__(self, timestamp: float | None = None) -> str:
-        assert timestamp is None, "only the present is asked for"
-        second = int(time())
-        if second != self._second:
-            self._second, self._value = second, self._function()
-        return self._value
 
 
 class _Recorder:

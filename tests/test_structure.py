@@ -19,7 +19,7 @@ MAY_IMPORT = {
     "prompt": {"schema"},
     "backend": {"_fast", "_proto"},
     "model": {"prompt", "output"},
-    "http": {"schema", "prompt", "backend", "output", "model"},
+    "http": {"_fast", "schema", "prompt", "backend", "output", "model"},
     "sim": {"_proto"},
 }
 # Event loop, transport and web framework stay outside these.

@@ -184,5 +184,5 @@ cdef class ChunkFramer:
         """The last chunk: why the sample ended, and at which stop token or string."""
         return self.head + b'},"logprobs":null,"finish_reason":%b,"matched_stop":%b}]}\n\n' % (
             json_string(reason.encode()),
-            json.dumps(matched_stop).encode(),
+            b"null" if matched_stop is None else json.dumps(matched_stop).encode(),
         )

@@ -13,8 +13,14 @@ from typing import Any
 
 import gevent
 import pytest
+from gevent.monkey import is_module_patched
 from hyperframe.frame import GoAwayFrame, HeadersFrame, PingFrame
 
+from sglrouter._fast.chunked import BodyWriter
+from sglrouter._fast.detok import Detokenizer, Vocabulary
+from sglrouter._fast.sink import TextSink
+from sglrouter._fast.sse import ChunkFramer
+from sglrouter._fast.wire import GenerateReader
 from sglrouter.backend import native, native_connection
 from sglrouter.backend.channel import Call, Status
 from sglrouter.backend.native import NativeChannel, _timeout_header
@@ -24,7 +30,11 @@ from tests.backend import frames
 from tests.backend.calls import Followed
 from tests.backend.frames import answer, data, framed, headers, trailers
 from tests.backend.peer import Peer, PeerConnection, wait_until
+from tests.fast.messages import chunk, complete
 from tests.processes import free_port
+
+if not is_module_patched("threading"):
+    pytest.skip("run by tests.backend.under_gevent", allow_module_level=True)
 
 Connect = Callable[[str], NativeChannel]
 
@@ -638,6 +648,131 @@ def test_a_reader_that_stalls_stalls_its_own_stream_alone(to: Connect) -> None:
         assert connection.credit(1) == 0
         assert stalled.call.take() == []
         wait_until(lambda: connection.credit(1) == sent, "the credit")
+
+
+class Reader:
+    """A client of ours: a sink that writes plain text to a real socket."""
+
+    def __init__(self) -> None:
+        self.ours, self.theirs = socket.socketpair()
+        self.ours.setblocking(False)
+        vocabulary = Vocabulary([b"<%d>" % i for i in range(100)], [])
+        self.writer = BodyWriter(self.ours.fileno(), False)
+        self.troubles = 0
+        self.sink = TextSink(
+            GenerateReader(),
+            Detokenizer(vocabulary),
+            None,
+            ChunkFramer("id", 1, "m" * 2000, 0),
+            self.writer,
+            self.on_trouble,
+        )
+
+    def on_trouble(self) -> None:
+        self.troubles += 1
+
+    def close(self) -> None:
+        self.ours.close()
+        self.theirs.close()
+
+
+@pytest.fixture
+def reader() -> Iterator[Reader]:
+    made = Reader()
+    yield made
+    made.close()
+
+
+def test_a_sink_takes_plain_text_and_leaves_the_rest(to: Connect, reader: Reader) -> None:
+    with Peer() as peer:
+        followed = Followed(to(peer.address))
+        connection = peer.connection()
+        connection.streams()
+        followed.call.divert(reader.sink)
+        news = []
+        assert followed.call.listen(lambda: news.append(followed.call.take()))
+        connection.send(headers(1), data(1, framed(chunk([1], 1)) + framed(chunk([2], 2))))
+        received = b""
+        wait_until(lambda: reader.writer.written > 0)
+        received += reader.theirs.recv(1 << 20)
+        assert b"<1><2>" in received
+        assert news == []
+        connection.send(data(1, framed(chunk([3], 3)) + framed(complete([3], 3))))
+        wait_until(lambda: bool(news))
+        assert news == [[chunk([3], 3), complete([3], 3)]]
+        connection.send(trailers(1))
+        wait_until(lambda: followed.call.status is not None)
+        assert followed.status.ok
+
+
+def test_a_refused_call_keeps_its_sink_when_it_is_sent_again(to: Connect, reader: Reader) -> None:
+    with Peer() as peer:
+        followed = Followed(to(peer.address))
+        connection = peer.connection()
+        connection.streams()
+        followed.call.divert(reader.sink)
+        connection.send(frames.reset(1, frames.REFUSED_STREAM))
+        assert connection.streams(2) == [1, 3]
+        connection.send(headers(3), data(3, framed(chunk([1], 1))))
+        wait_until(lambda: reader.writer.written > 0)
+
+
+def test_what_a_sink_takes_is_credited_until_its_client_stalls(to: Connect, reader: Reader) -> None:
+    with Peer() as peer:
+        followed = Followed(to(peer.address))
+        connection = peer.connection()
+        connection.streams()
+        followed.call.divert(reader.sink)
+        connection.send(headers(1))
+        part = framed(chunk([1] * 2000, 1))
+        sent = 0
+        # The client reads: the engine may send for ever.
+        for _ in range(3 * native_connection.STREAM_WINDOW // len(part)):
+            room = native_connection.STREAM_WINDOW - sent - len(part)
+            wait_until(lambda room=room: room + connection.credit(1) >= 0, "credit")  # type: ignore[misc]
+            written = reader.writer.written
+            connection.send(data(1, part))
+            sent += len(part)
+            wait_until(lambda written=written: reader.writer.written > written)  # type: ignore[misc]
+            reader.theirs.recv(1 << 20)
+        assert reader.troubles == 0
+        # It does not: the engine stops within a window, and nobody else is told but once.
+        while sent + len(part) <= native_connection.STREAM_WINDOW + connection.credit(1):
+            connection.send(data(1, part))
+            sent += len(part)
+            gevent.sleep(0.001)
+        assert reader.troubles == 1
+        credit = connection.credit(1)
+        gevent.sleep(0.02)
+        assert connection.credit(1) == credit
+        assert reader.writer.kept
+
+
+def test_a_window_that_is_taken_at_once_is_credited_at_once(to: Connect, reader: Reader) -> None:
+    with Peer() as peer:
+        followed = Followed(to(peer.address))
+        connection = peer.connection()
+        connection.streams()
+        followed.call.divert(reader.sink)
+        part = framed(chunk([5000] * 2000, 1))  # tokens without text
+        count = native_connection.STREAM_WINDOW // len(part)
+        connection.send(headers(1), *[data(1, part)] * count)
+        # The engine has nothing more to send until it is credited.
+        wait_until(lambda: connection.credit(1) > native_connection.STREAM_WINDOW // 2, "credit")
+        assert reader.writer.written == 0
+
+
+def test_a_cancelled_call_gives_its_sink_nothing_more(to: Connect, reader: Reader) -> None:
+    with Peer() as peer:
+        channel = to(peer.address)
+        followed, other = Followed(channel), Followed(channel)
+        connection = peer.connection()
+        connection.streams(2)
+        followed.call.divert(reader.sink)
+        followed.call.cancel()
+        connection.send(headers(1), data(1, framed(chunk([1], 1))), answer(3, b"fine"))
+        assert is_served(other)
+        assert reader.writer.written == 0
 
 
 def test_a_peer_that_does_not_read_holds_up_writes_only(

@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Callable, Iterator
 
 import pytest
+from gevent.monkey import is_module_patched
 
 from sglrouter.backend import native_connection
 from sglrouter.backend.channel import Status
@@ -15,6 +16,9 @@ from tests.backend import frames
 from tests.backend.calls import Followed
 from tests.backend.frames import answer, data, framed, headers, trailers
 from tests.backend.peer import Peer, PeerConnection, wait_until
+
+if not is_module_patched("threading"):
+    pytest.skip("run by tests.backend.under_gevent", allow_module_level=True)
 
 
 @pytest.fixture

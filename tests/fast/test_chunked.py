@@ -53,8 +53,8 @@ def test_framing(
 
 def test_nothing_is_written_for_nothing(pair: tuple[socket.socket, socket.socket]) -> None:
     assert BodyWriter(pair[0].fileno(), True).write(b"")
+    pair[1].setblocking(False)
     with pytest.raises(BlockingIOError):
-        pair[1].setblocking(False)
         pair[1].recv(1)
 
 

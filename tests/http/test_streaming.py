@@ -9,6 +9,7 @@ from threading import Event
 
 import pytest
 
+from sglrouter._fast.chunked import BodyWriter
 from sglrouter._fast.sink import Sink
 from sglrouter._proto import scheduler as pb
 from sglrouter.backend.channel import Status
@@ -61,7 +62,7 @@ class FakeCall:
 class FakeClient:
     """A client that takes all, or nothing until it is waited for."""
 
-    writer = None
+    writer: BodyWriter | None = None
 
     def __init__(self) -> None:
         self.body = b""
@@ -223,9 +224,14 @@ def test_a_failure_that_arrives_with_the_last_message_is_told_at_once(
     def break_off() -> None:
         call.deliver(chunk([41], 2), status=Status("INTERNAL", "boom"))
 
+    def sleep(timeout: float | None = None) -> bool:
+        assert timeout is not None
+        break_off()
+        return True
+
     if listening and direct:
         # The first bytes are on their way, and the greenlet is about to sleep.
-        call.arrived.wait = lambda timeout=None: break_off() or True  # type: ignore[method-assign, func-returns-value]
+        call.arrived.wait = sleep  # type: ignore[method-assign]
     else:
         break_off()
     started = time.monotonic()

@@ -145,13 +145,17 @@ def test_the_access_log_counts_what_was_written(
 
 
 @pytest.mark.usefixtures("native")  # grpcio's windows are larger than this stream
+@pytest.mark.parametrize("plain", [True, False])
 def test_a_stalled_client_stalls_its_own_stream_alone(
-    router: RouterProcess, engine: SimulatedEngine
+    router: RouterProcess, engine: SimulatedEngine, plain: bool
 ) -> None:
-    # Some eight megabytes of log probabilities, more than the sockets between hold.
-    tokens = 3500
-    engine.script([[7 + i % 50] for i in range(tokens)], "quick")
-    fields = {"stream": True, "logprobs": True, "top_logprobs": 20}
+    # Some eight megabytes of events, more than the sockets between hold: it is the model's
+    # name that makes them large, or the log probabilities.
+    tokens = 10_000 if plain else 3500
+    long = [[7 + i % 50] for i in range(tokens)]
+    engine.script(long, "quick")
+    fields: dict[str, object] = {"stream": True, "max_tokens": 20_000}
+    fields |= {"model": "m" * 2000} if plain else {"logprobs": True, "top_logprobs": 20}
     with raw_client(router, receive_buffer=4096) as client:
         client.post(**fields)  # type: ignore[arg-type]
         client.until(b"\r\n\r\n")
@@ -164,6 +168,14 @@ def test_a_stalled_client_stalls_its_own_stream_alone(
         body = client.chunked_body()
     *events, done = sse_data(body.decode())
     assert done == "[DONE]"
+    if plain:
+        engine.script(long)
+        whole = router.chat(**(fields | {"stream": False})).json()
+        assert (
+            joined([json.loads(event) for event in events])
+            == (whole["choices"][0]["message"]["content"])
+        )
+        return
     entries = [
         entry
         for event in events

@@ -1,0 +1,179 @@
+"""A stream's short way says what its long way says, and leaves all that is not its own."""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sglrouter._fast.chunked import BodyWriter
+from sglrouter._fast.sink import TextSink
+from sglrouter.output.chat import ChatHead, ChatStream
+from sglrouter.output.detokenizer import DetokenizerFactory
+from sglrouter.output.sample import Sample
+from tests.fast import messages
+from tests.output import models
+
+TOKENIZER = models.byte_level(("hello", " world", "日本", "\u2028", "stop"))
+FACTORY = DetokenizerFactory(TOKENIZER)
+EOS = TOKENIZER.get_vocab()[models.EOS]
+HEAD = ChatHead(id="chatcmpl-1", created=1_700_000_000, model="m")
+
+tokens = st.integers(0, TOKENIZER.get_vocab_size() + 3)
+
+
+class Direct:
+    """A stream of one choice whose sink writes to a real socket."""
+
+    def __init__(self, sample: Sample, *, forced_calls: bool = False) -> None:
+        self.ours, self.theirs = socket.socketpair()
+        self.ours.setblocking(False)
+        self.theirs.setblocking(False)
+        self.writer = BodyWriter(self.ours.fileno(), False)
+        self.troubles = 0
+        self.sample = sample
+        self.stream = ChatStream(
+            HEAD, [sample], FACTORY.piece, include_usage=False, forced_calls=forced_calls
+        )
+        self._sink = self.stream.sink(0, self.writer, self._on_trouble)
+
+    def _on_trouble(self) -> None:
+        self.troubles += 1
+
+    @property
+    def sink(self) -> TextSink:
+        assert self._sink is not None
+        return self._sink
+
+    def received(self) -> bytes:
+        out = b""
+        while True:
+            try:
+                piece = self.theirs.recv(1 << 20)
+            except BlockingIOError:
+                return out
+            if not piece:
+                return out
+            out += piece
+
+
+@contextmanager
+def direct(sample: Sample) -> Iterator[Direct]:
+    made = Direct(sample)
+    with made.ours, made.theirs:
+        yield made
+
+
+def new_sample(stop: Sequence[str] = (), *, logprobs: bool = False) -> Sample:
+    return Sample(FACTORY, eos_ids=[EOS], stop=stop, logprobs=logprobs)
+
+
+def text_of(events: bytes) -> str:
+    """The joined content of a stream's events."""
+    parts = events.split(b"\n\n")
+    assert parts.pop() == b""
+    chunks = [json.loads(part.removeprefix(b"data: ")) for part in parts]
+    return "".join(chunk["choices"][0]["delta"].get("content", "") for chunk in chunks)
+
+
+@given(
+    st.lists(st.lists(tokens, max_size=4), max_size=12),
+    st.sampled_from([(), ("stop",), ("world日", "o w")]),
+    st.sampled_from(list(messages.Style)),
+    st.data(),
+)
+def test_both_ways_say_the_same_in_any_mixture(
+    deltas: list[list[int]], stop: tuple[str, ...], style: messages.Style, data: st.DataObject
+) -> None:
+    sent = messages.sample(deltas, style)
+    expected = new_sample(stop)
+    whole = ChatStream(HEAD, [expected], FACTORY.piece, include_usage=False)
+    said = b"".join(whole.feed(0, [message]) for message in sent if not expected.finish_reason)
+    with direct(new_sample(stop)) as made:
+        got = b""
+        while sent and made.sample.finish_reason is None:
+            count = data.draw(st.integers(1, len(sent)))
+            batch, sent = sent[:count], sent[count:]
+            if not (data.draw(st.booleans()) and made.sink.feed(batch)):
+                got += made.stream.feed(0, batch)
+            got += made.received()
+        assert text_of(got) == text_of(said)
+        assert made.sample.finish_reason == expected.finish_reason
+        assert made.sample.matched_stop == expected.matched_stop
+        assert made.troubles == 0
+
+
+def test_what_is_no_plain_text_has_no_sink() -> None:
+    writer = BodyWriter(0, False)
+    stream = ChatStream(HEAD, [new_sample(logprobs=True)], FACTORY.piece, include_usage=False)
+    assert stream.sink(0, writer, lambda: None) is None
+    stream = ChatStream(HEAD, [new_sample()], FACTORY.piece, include_usage=False, forced_calls=True)
+    assert stream.sink(0, writer, lambda: None) is None
+    by_library = DetokenizerFactory(models.wordpiece())
+    stream = ChatStream(HEAD, [Sample(by_library)], by_library.piece, include_usage=False)
+    assert stream.sink(0, writer, lambda: None) is None
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        messages.complete([40], 2),
+        messages.failure("no", "500"),
+        messages.chunk([40], 2)[:-1],
+        messages.field(2, messages.field(3, 2) + b"\xff"),
+        b"\xff",
+        b"",
+    ],
+    ids=["end", "failure", "cut", "spoiled", "noise", "empty"],
+)
+def test_a_batch_that_is_not_all_text_is_left_whole(last: bytes) -> None:
+    with direct(new_sample()) as made:
+        assert made.sink.feed([messages.chunk([40], 1)])
+        assert made.sink.heard_at > 0
+        before = made.received()
+        assert text_of(before) == FACTORY.piece(40).decode()
+        assert not made.sink.feed([messages.chunk([41], 2), last])
+        assert made.received() == b""
+        # Whoever reads it now finds every token once.
+        assert made.sink.feed([messages.chunk([41], 2), messages.chunk([42], 3)])
+        assert text_of(made.received()) == (FACTORY.piece(41) + FACTORY.piece(42)).decode()
+
+
+def test_after_a_stop_string_nothing_is_taken() -> None:
+    with direct(new_sample(["stop"])) as made:
+        (stop,) = models.ids_of(TOKENIZER, "stop")
+        assert made.sink.feed([messages.chunk([40, stop], 2)])
+        assert text_of(made.received()) == FACTORY.piece(40).decode()
+        assert not made.sink.feed([messages.chunk([41], 3)])
+
+
+def test_a_client_that_does_not_take_stops_its_sink() -> None:
+    with direct(new_sample()) as made:
+        made.ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+        fed = 0
+        while made.sink.feed([messages.chunk([40], fed + 1)]):
+            fed += 1
+            assert fed < 10_000
+        assert made.troubles == 1
+        assert made.writer.kept
+        assert made.sink.failure is None
+        rest = made.received() + made.writer.take_kept()
+        assert text_of(rest) == FACTORY.piece(40).decode() * fed
+        assert made.sink.feed([messages.chunk([40], fed + 1)])
+
+
+def test_a_client_that_is_gone_is_a_failure() -> None:
+    with direct(new_sample()) as made:
+        made.theirs.close()
+        before = time.monotonic()
+        assert made.sink.feed([messages.chunk([40], 1)])
+        assert isinstance(made.sink.failure, BrokenPipeError)
+        assert made.troubles == 1
+        assert before <= made.sink.heard_at <= time.monotonic()
+        assert not made.sink.feed([messages.chunk([40], 2)])
