@@ -86,6 +86,7 @@ cdef enum:
     FLAG_ACK = 0x01
     FRAME_DATA = 0
     FRAME_HEADERS = 1
+    FRAME_RST_STREAM = 3
     FRAME_SETTINGS = 4
     FRAME_PING = 6
     FRAME_GOAWAY = 7
@@ -490,6 +491,7 @@ cdef class Session:
                     break
                 raise SessionError(strerror(errno).decode("utf-8", "replace"))
             self.received += count
+            self.remark = None
             used = nghttp2_session_mem_recv(self.session, self.inbox, count)
             if self.failure is not None:
                 raise self.failure
@@ -643,7 +645,8 @@ cdef int _on_header(
         stream.header_count += 1
         if stream.header_count > MOST_HEADERS:
             stream.broken = "more headers than a gRPC server sends"
-            owner._report(stream)
+            if not stream.closed:
+                owner._report(stream)
             return ERR_TEMPORAL_CALLBACK_FAILURE
         key = name[:name_size]
         if key in KEPT:
@@ -742,6 +745,9 @@ cdef int _on_frame_sent(
             found = nghttp2_session_get_stream_user_data(session, frame.hd.stream_id)
             if found != NULL:
                 (<Stream>found).begun = True
+        elif frame.hd.type == FRAME_RST_STREAM:
+            # What it was about has cost only a stream.
+            owner.remark = None
         if frame.hd.type == FRAME_GOAWAY and frame.goaway.error_code != NO_ERROR:
             size = <Py_ssize_t>frame.goaway.opaque_data_len
             reason = (<const char*>frame.goaway.opaque_data)[:size] if size else b""
