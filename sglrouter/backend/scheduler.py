@@ -80,18 +80,21 @@ def generate_request(
     logprobs: bool = False,
     top_logprobs: int = 0,
     lora_id: str = "",
+    reasons: bool = False,
 ) -> bytes:
     """Serializes a GenerateRequest for one sample.
 
     Args:
         request_id: From new_request_id(), one for each call.
         text: The prompt; engines only carry it.
-        ids: The prompt's token ids.
+        ids: The prompt's token ids; quickest as a buffer of uint32.
         sampling: How to sample.
         stream: Whether tokens come as they are made or all at the end.
         logprobs: Whether to return the log probability of each output token.
         top_logprobs: How many alternatives to return for each.
         lora_id: The adapter to use; empty for none.
+        reasons: Whether the answer begins with reasoning, which a grammar does not hold
+            for; engines with a parser for it also count its tokens.
     """
     request = scheduler.GenerateRequest(
         request_id=request_id,
@@ -100,6 +103,7 @@ def generate_request(
         top_logprobs_num=top_logprobs,
         lora_id=lora_id,
         stream=stream,
+        require_reasoning=reasons,
     )
     # A message's fields may come in any order, each written by whoever does it best.
     return (
@@ -109,9 +113,20 @@ def generate_request(
     )
 
 
-@lru_cache(maxsize=256)  # clients send the same parameters time and again
+# Clients send the same parameters time and again, but what is long is kept by nobody.
+_SHORT = 1000
+
+
 def _sampling_field(sampling: Sampling) -> bytes:
     """Field 4 of a GenerateRequest, its SamplingParams."""
+    short = (
+        len(sampling.logit_bias) + len(sampling.stop_token_ids) + sum(map(len, sampling.stop))
+        <= _SHORT
+    ) and (sampling.constraint is None or len(sampling.constraint[1]) <= _SHORT)
+    return (_remembered if short else _serialized)(sampling)
+
+
+def _serialized(sampling: Sampling) -> bytes:
     params = scheduler.SamplingParams(
         temperature=sampling.temperature,
         top_p=sampling.top_p,
@@ -137,6 +152,9 @@ def _sampling_field(sampling: Sampling) -> bytes:
         kind, value = sampling.constraint
         setattr(params, kind, value)
     return scheduler.GenerateRequest(sampling_params=params).SerializeToString()
+
+
+_remembered = lru_cache(maxsize=256)(_serialized)
 
 
 class EngineFacts(msgspec.Struct, frozen=True):
@@ -183,7 +201,8 @@ def read_model_info(message: bytes) -> EngineFacts:
             if isinstance(value, int | float) and not isinstance(value, bool)
         }
     return EngineFacts(
-        max_prompt_tokens=max(info.max_req_input_len, 0),
+        # Prompts must be shorter than what it says.
+        max_prompt_tokens=max(info.max_req_input_len - 1, 0),
         sampling_defaults=defaults,
         served_model_name=info.served_model_name,
         model_path=info.model_path,

@@ -4,28 +4,83 @@ Strategy: the engine does not check what comes over gRPC. Some values it silentl
 accepts, some kill it together with every stream it serves, so all of them are checked
 here, each with an error that names the field. The ranges are those of SGLang's own
 HTTP server; the reasons for the deadly ones are in the constants.
+
+The lengths are the engine's own, too. Of a context of C tokens (or a smaller cache) it
+uses C - 1 for prompt, answer and one more, and takes prompts that leave it at least
+five tokens to say.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import msgspec
 
+from sglrouter._fast.wire import largest_id
 from sglrouter.backend.scheduler import Sampling
 from sglrouter.errors import BadRequest
 from sglrouter.schema.chat import ChatRequest
 
 # More is refused by the engine.
 MAX_STOPS = 32
+# In characters. The engine decodes again as many tokens as the longest has, at each step.
+MAX_STOP_LENGTH = 1024
+MAX_STOP_TOKEN_IDS = 1024
 # OpenAI's bound; each alternative costs the engine a row of its vocabulary.
 MAX_TOP_LOGPROBS = 20
 MAX_BIASES = 1024
+# The name comes back in every chunk of a stream.
+MAX_MODEL_NAME = 1024
 # The largest finite float32, which is what the wire carries.
 _FLOAT_MAX = 3.4028234e38
 # The smallest normal one. Less would become zero, which engines take for "left out".
 _FLOAT_MIN = 1.17549435e-38
 _INT_MAX = 2**31 - 1
+# How much longer the context is than the longest prompt, and than prompt and answer.
+_PROMPT_RESERVE = 7
+_ANSWER_RESERVE = 2
+
+
+class Range(NamedTuple):
+    """The numbers that a parameter may be.
+
+    Attributes:
+        neutral: What it is where nobody says.
+        low: The least.
+        high: The most.
+        above: Whether even the least is too little.
+    """
+
+    neutral: float
+    low: float
+    high: float
+    above: bool = False
+
+    def holds(self, value: float) -> bool:
+        """Whether the value is one of them; NaN never is."""
+        return (self.low < value if self.above else self.low <= value) and value <= self.high
+
+    def __str__(self) -> str:
+        low = f"{'above' if self.above else 'at least'} {self.low:g}"
+        if self.high == _FLOAT_MAX:
+            return low
+        return f"{low} and at most {self.high:g}"
+
+
+RANGES = {
+    "temperature": Range(1.0, 0.0, _FLOAT_MAX),
+    "top_p": Range(1.0, 0.0, 1.0, above=True),
+    "min_p": Range(0.0, 0.0, 1.0),  # above 1 kills
+    "frequency_penalty": Range(0.0, -2.0, 2.0),
+    "presence_penalty": Range(0.0, -2.0, 2.0),
+    "repetition_penalty": Range(1.0, 0.0, 2.0, above=True),  # below 0 kills
+}
+
+
+def is_top_k(value: float) -> bool:
+    """Whether the value is a count of tokens, or 0 or -1 for all; less kills."""
+    return -1 <= value <= _INT_MAX and value == int(value)
 
 
 class Limits(msgspec.Struct, frozen=True):
@@ -36,12 +91,31 @@ class Limits(msgspec.Struct, frozen=True):
         context_length: Prompt and answer together, in tokens; 0 if unknown.
         max_prompt_tokens: The longest prompt the engine takes; 0 if unknown.
         max_n: Most choices of one request.
+        max_logprobs: Most log probabilities of one answer that is not streamed.
+        max_grammar: Longest grammar, in characters.
     """
 
     vocab_size: int
     context_length: int
     max_prompt_tokens: int
     max_n: int
+    max_logprobs: int = 16_000_000
+    max_grammar: int = 1_000_000
+
+    @property
+    def context(self) -> int | None:
+        """The context in tokens as model and engine together have it; None if unknown."""
+        known = []
+        if self.context_length:
+            known.append(self.context_length)
+        if self.max_prompt_tokens:
+            known.append(self.max_prompt_tokens + _PROMPT_RESERVE)
+        return min(known, default=None)
+
+    def room(self, prompt_tokens: int) -> int | None:
+        """How many tokens an engine would add to such a prompt; None if unknown."""
+        context = self.context
+        return None if context is None else max(0, context - _ANSWER_RESERVE - prompt_tokens)
 
 
 def choices(request: ChatRequest, limits: Limits) -> int:
@@ -74,22 +148,64 @@ def check_prompt(ids: Sequence[int], limits: Limits) -> None:
     if not ids:
         # The engine dies of a prompt without tokens.
         raise BadRequest("The prompt has no tokens", code="empty_prompt", param="messages")
-    if max(ids) >= limits.vocab_size:
+    largest = largest_id(ids)
+    if largest >= limits.vocab_size:
         raise BadRequest(
-            f"The prompt holds the token id {max(ids)}, but the model has only "
+            f"The prompt holds the token id {largest}, but the model has only "
             f"{limits.vocab_size}: its tokenizer does not fit it",
             code="token_out_of_vocabulary",
             param="messages",
         )
-    longest = limits.context_length - 1 if limits.context_length else 0
-    if limits.max_prompt_tokens:
-        longest = min(longest or limits.max_prompt_tokens, limits.max_prompt_tokens)
-    if longest and len(ids) > longest:
+    context = limits.context
+    if context is not None and len(ids) > context - _PROMPT_RESERVE:
+        # Agents look for OpenAI's words to know that they must shorten their history.
         raise BadRequest(
-            f"This model takes prompts of up to {longest} tokens, but the messages have "
-            f"{len(ids)}. Please shorten them.",
+            f"This model's maximum context length is {context} tokens. However, your messages "
+            f"resulted in {len(ids)} tokens, and a prompt may take up to "
+            f"{max(0, context - _PROMPT_RESERVE)}. Please reduce the length of the messages.",
             code="context_length_exceeded",
             param="messages",
+        )
+
+
+def check_names(request: ChatRequest) -> None:
+    """Refuses a model name that is no name.
+
+    Raises:
+        BadRequest: It is too long.
+    """
+    if request.model is not None and len(request.model) > MAX_MODEL_NAME:
+        raise BadRequest(f"model takes at most {MAX_MODEL_NAME} characters",
+                         code="invalid_value", param="model")  # fmt: skip
+
+
+def check_logprobs(
+    request: ChatRequest, params: Sampling, *, n: int, top: int, prompt_tokens: int, limits: Limits
+) -> None:
+    """Refuses an answer of more log probabilities than may be held in memory.
+
+    Args:
+        request: The client's wishes; a stream holds nothing.
+        params: The sampling parameters of each sample.
+        n: Samples.
+        top: Alternatives to each token.
+        prompt_tokens: Length of the prompt.
+        limits: Bounds of the model.
+
+    Raises:
+        BadRequest: The answer could become too large.
+    """
+    if request.stream or not request.logprobs:
+        return
+    tokens = params.max_new_tokens
+    if tokens is None:
+        tokens = limits.room(prompt_tokens)
+    if tokens is not None and n * (1 + top) * tokens > limits.max_logprobs:
+        raise BadRequest(
+            f"{n} choices of {tokens} tokens with {1 + top} log probabilities each are more than "
+            f"{limits.max_logprobs} in one answer. Please stream it, or set a smaller max_tokens.",
+            code="invalid_value",
+            param="max_tokens",
         )
 
 
@@ -106,7 +222,7 @@ def sampling(
     Args:
         request: The client's wishes.
         prompt_tokens: Length of the prompt.
-        defaults: The model's own values for what the client left out.
+        defaults: What holds where the client says nothing, as SamplingDefaults gives it.
         limits: Bounds of the model.
         constraint: (kind, text) of a grammar, or None.
 
@@ -114,30 +230,24 @@ def sampling(
         BadRequest: A value is out of range.
     """
 
-    def number(name: str, fallback: float, low: float, high: float) -> float:
+    def number(name: str) -> float:
         value = getattr(request, name)
+        allowed = RANGES[name]
         if value is None:
-            value = defaults.get(name, fallback)
-        if not low <= value <= high:
-            bounds = f"between {low:g} and {high:g}" if high < _FLOAT_MAX else f"at least {low:g}"
-            raise _out_of_range(name, value, bounds)
+            return defaults.get(name, allowed.neutral)
+        if not allowed.holds(value):
+            raise _out_of_range(name, value, str(allowed))
         return float(value)
 
-    repetition_penalty = number("repetition_penalty", 1.0, 0.0, 2.0)
-    if repetition_penalty == 0.0:
-        raise _out_of_range("repetition_penalty", 0.0, "above 0 and at most 2")
-    top_p = number("top_p", 1.0, 0.0, 1.0)
-    if top_p == 0.0:
-        raise _out_of_range("top_p", 0.0, "above 0 and at most 1")
     min_new_tokens, max_new_tokens = _lengths(request, prompt_tokens, limits)
     return Sampling(
-        temperature=number("temperature", 1.0, 0.0, _FLOAT_MAX),
-        top_p=max(top_p, _FLOAT_MIN),
+        temperature=number("temperature"),
+        top_p=max(number("top_p"), _FLOAT_MIN),
         top_k=_top_k(request, defaults),
-        min_p=number("min_p", 0.0, 0.0, 1.0),  # above 1 kills
-        frequency_penalty=number("frequency_penalty", 0.0, -2.0, 2.0),
-        presence_penalty=number("presence_penalty", 0.0, -2.0, 2.0),
-        repetition_penalty=max(repetition_penalty, _FLOAT_MIN),  # below 0 kills
+        min_p=number("min_p"),
+        frequency_penalty=number("frequency_penalty"),
+        presence_penalty=number("presence_penalty"),
+        repetition_penalty=max(number("repetition_penalty"), _FLOAT_MIN),
         max_new_tokens=max_new_tokens,
         min_new_tokens=min_new_tokens,
         stop=_stop(request),
@@ -146,19 +256,22 @@ def sampling(
         no_stop_trim=bool(request.no_stop_trim),
         skip_special_tokens=request.skip_special_tokens is not False,
         logit_bias=_logit_bias(request, limits),
-        constraint=constraint,
+        constraint=_constraint(request, constraint, limits),
     )
 
 
 def _out_of_range(name: str, value: object, wanted: str) -> BadRequest:
-    return BadRequest(f"{name} must be {wanted}, not {value}", code="invalid_value", param=name)
+    shown = str(value)
+    if len(shown) > 64:
+        shown = f"{shown[:64]}..."
+    return BadRequest(f"{name} must be {wanted}, not {shown}", code="invalid_value", param=name)
 
 
 def _lengths(request: ChatRequest, prompt_tokens: int, limits: Limits) -> tuple[int, int | None]:
     """The least and the most new tokens.
 
-    Both are clamped to what is left of the context: agents ask for a large number by
-    habit.
+    Both are clamped to what the engine would clamp them to: agents ask for a large
+    number by habit.
     """
     name = "max_completion_tokens" if request.max_completion_tokens is not None else "max_tokens"
     most: int | None = getattr(request, name)
@@ -167,16 +280,16 @@ def _lengths(request: ChatRequest, prompt_tokens: int, limits: Limits) -> tuple[
     least = request.min_tokens or 0
     if least < 0 or (most is not None and least > most):
         raise _out_of_range("min_tokens", least, f"between 0 and {name}")
-    left = _INT_MAX
-    if limits.context_length:
-        left = max(1, min(left, limits.context_length - prompt_tokens))
+    room = limits.room(prompt_tokens)
+    left = _INT_MAX if room is None else max(1, min(room, _INT_MAX))
     return min(least, left), None if most is None else min(most, left)
 
 
 def _top_k(request: ChatRequest, defaults: Mapping[str, float]) -> int:
-    value = request.top_k if request.top_k is not None else int(defaults.get("top_k", -1))
-    # Below -1 kills; 0 and -1 both mean all.
-    if not -1 <= value <= _INT_MAX:
+    value = request.top_k
+    if value is None:
+        value = int(defaults.get("top_k", -1))
+    elif not is_top_k(value):
         raise _out_of_range("top_k", value, "-1, for all tokens, or at least 1")
     return value or -1
 
@@ -186,12 +299,17 @@ def _stop(request: ChatRequest) -> tuple[str, ...]:
     # An empty string matches at once.
     stop = [text for text in stop if text]
     if len(stop) > MAX_STOPS:
-        raise BadRequest(f"stop takes at most {MAX_STOPS} strings", param="stop")
+        raise _out_of_range("stop", len(stop), f"at most {MAX_STOPS} strings")
+    for text in stop:
+        if len(text) > MAX_STOP_LENGTH:
+            raise _out_of_range("stop", len(text), f"strings of up to {MAX_STOP_LENGTH} characters")
     return tuple(stop)
 
 
 def _stop_token_ids(request: ChatRequest, limits: Limits) -> tuple[int, ...]:
     ids = request.stop_token_ids or []
+    if len(ids) > MAX_STOP_TOKEN_IDS:
+        raise _out_of_range("stop_token_ids", len(ids), f"at most {MAX_STOP_TOKEN_IDS} ids")
     for token in ids:
         # With min_new_tokens, an id outside the vocabulary kills.
         if not 0 <= token < limits.vocab_size:
@@ -202,7 +320,7 @@ def _stop_token_ids(request: ChatRequest, limits: Limits) -> tuple[int, ...]:
 def _logit_bias(request: ChatRequest, limits: Limits) -> tuple[tuple[int, float], ...]:
     biases = request.logit_bias or {}
     if len(biases) > MAX_BIASES:
-        raise BadRequest(f"logit_bias takes at most {MAX_BIASES} tokens", param="logit_bias")
+        raise _out_of_range("logit_bias", len(biases), f"a map of at most {MAX_BIASES} tokens")
     checked = []
     for key, bias in biases.items():
         # Anything but a decimal id inside the vocabulary kills.
@@ -216,3 +334,20 @@ def _logit_bias(request: ChatRequest, limits: Limits) -> tuple[tuple[int, float]
             raise _out_of_range("logit_bias", bias, "a map to values between -100 and 100")
         checked.append((int(key), bias))
     return tuple(checked)
+
+
+# Where a client writes each kind of grammar; a schema may come from several fields.
+_GRAMMAR_FIELDS = {"regex": "regex", "ebnf_grammar": "ebnf"}
+
+
+def _constraint(
+    request: ChatRequest, constraint: tuple[str, str] | None, limits: Limits
+) -> tuple[str, str] | None:
+    if constraint is not None and len(constraint[1]) > limits.max_grammar:
+        name = _GRAMMAR_FIELDS.get(constraint[0]) or (
+            "tools" if request.response_format is None else "response_format"
+        )
+        raise _out_of_range(
+            name, len(constraint[1]), f"at most {limits.max_grammar} characters as a grammar"
+        )
+    return constraint

@@ -2,7 +2,8 @@
 
 OpenAI's fields and SGLang's extensions. None means that the client left a field out,
 which is not the same as any value. Messages and tools stay the client's own objects,
-since the model is shown them as they were written. Unknown fields are accepted.
+since the model is shown them as they were written. Unknown fields are accepted, and so
+are those that engines cannot serve, which the client is told of.
 """
 
 from __future__ import annotations
@@ -11,13 +12,30 @@ from typing import Any
 
 import msgspec
 
-from sglrouter.errors import BadRequest
+from sglrouter.schema.json_bounds import JsonBounds, decode_bounded
+from sglrouter.schema.legacy import with_tools
+
+_BOUNDS = JsonBounds()
 
 
 class StreamOptions(msgspec.Struct, frozen=True):
     """stream_options."""
 
     include_usage: bool | None = None
+    continuous_usage_stats: bool | None = None
+
+
+class Reasoning(msgspec.Struct, frozen=True):
+    """reasoning, as OpenRouter and the Responses API have it."""
+
+    effort: str | float | None = None
+    enabled: bool | None = None
+
+
+class Thinking(msgspec.Struct, frozen=True):
+    """thinking, as Anthropic and Z.ai have it."""
+
+    type: str = "enabled"
 
 
 class ChatRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,35 +77,79 @@ class ChatRequest(msgspec.Struct, frozen=True, kw_only=True):
     tools: list[dict[str, Any]] | None = None
     tool_choice: str | dict[str, Any] | None = None
     parallel_tool_calls: bool | None = None
+    functions: list[dict[str, Any]] | None = None
+    function_call: str | dict[str, Any] | None = None
 
+    chat_template: Any = None
     chat_template_kwargs: dict[str, Any] | None = None
     reasoning_effort: str | float | None = None
+    reasoning: Reasoning | None = None
+    enable_thinking: bool | None = None
+    separate_reasoning: bool | None = None
+    stream_reasoning: bool | None = None
+    force_nonempty_content: bool | None = None
+    thinking: bool | Thinking | None = None
     add_generation_prompt: bool | None = None
     continue_final_message: bool | None = None
 
     lora_path: str | None = None
 
+    stop_regex: Any = None
+    custom_logit_processor: Any = None
+    custom_params: Any = None
+    input_ids: Any = None
+    session_params: Any = None
+    session_id: Any = None
+    cache_salt: Any = None
+    extra_key: Any = None
+    priority: Any = None
+    data_parallel_rank: Any = None
+    routed_dp_rank: Any = None
+    return_hidden_states: Any = None
+    return_routed_experts: Any = None
+    return_prompt_token_ids: Any = None
+    return_token_ids: Any = None
+    return_meta_info: Any = None
 
-_decoder = msgspec.json.Decoder(ChatRequest)
+
+# Fields that change an answer, but that no engine is told of: the wire has no room for
+# them, or what comes over it is not checked (code to run, ranks, prompts as ids).
+IGNORED = (
+    "seed",
+    "stop_regex",
+    "custom_logit_processor",
+    "custom_params",
+    "input_ids",
+    "session_params",
+    "session_id",
+    "cache_salt",
+    "extra_key",
+    "priority",
+    "data_parallel_rank",
+    "routed_dp_rank",
+    "return_hidden_states",
+    "return_routed_experts",
+    "return_prompt_token_ids",
+    "return_token_ids",
+    "return_meta_info",
+)
+
+_decoder = msgspec.json.Decoder(ChatRequest, strict=False)
 
 
-def decode_chat_request(body: bytes) -> ChatRequest:
+def decode_chat_request(body: bytes, bounds: JsonBounds = _BOUNDS) -> ChatRequest:
     """Reads a request body.
 
     Raises:
-        BadRequest: It is not JSON, or a field has the wrong type.
+        BadRequest: It is not JSON, larger than the bounds, or a field has the wrong type.
     """
-    try:
-        return _decoder.decode(body)
-    except msgspec.ValidationError as exc:
-        message, _, path = str(exc).partition(" - at `")
-        field = path.rstrip("`").removeprefix("$").removeprefix(".")
-        if not field and message.startswith("Object missing required field"):
-            field = message.split("`")[1]
-        raise BadRequest(
-            f"{field}: {message}" if field else message, code="invalid_type", param=field or None
-        ) from exc
-    except (msgspec.DecodeError, UnicodeDecodeError) as exc:
-        raise BadRequest(f"The body is not valid JSON: {exc}", code="invalid_json") from exc
-    except RecursionError as exc:
-        raise BadRequest("The body is nested too deeply", code="invalid_json") from exc
+    request = decode_bounded(_decoder, body, bounds)
+    if request.functions is not None or request.function_call is not None:
+        return with_tools(request)
+    return request
+
+
+def ignored_fields(request: ChatRequest) -> list[str]:
+    """The names of the fields that ask for what no engine will do."""
+    values = [(name, getattr(request, name)) for name in IGNORED]
+    return [name for name, value in values if value is not None and value is not False]

@@ -52,7 +52,7 @@ def test_facts_come_from_the_engine() -> None:
     ):
         facts = pool.engines[0].facts()
     assert facts.served_model_name == "mine"
-    assert facts.max_prompt_tokens == 94
+    assert facts.max_prompt_tokens == 93
     assert facts.sampling_defaults["temperature"] == 0.7
 
 

@@ -10,21 +10,31 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sglrouter._proto import scheduler
+from sglrouter.backend import scheduler as backend
 from sglrouter.backend.scheduler import Sampling, generate_request
 from sglrouter.errors import BadRequest
 from sglrouter.http.sampling import (
     MAX_BIASES,
+    MAX_MODEL_NAME,
+    MAX_STOP_LENGTH,
+    MAX_STOP_TOKEN_IDS,
     MAX_STOPS,
+    RANGES,
     Limits,
+    check_logprobs,
+    check_names,
     check_prompt,
     choices,
     sampling,
     top_logprobs,
 )
+from sglrouter.http.sampling_defaults import usable
 from sglrouter.schema.chat import ChatRequest
 
 VOCAB = 1000
 CONTEXT = 100
+# What the engine leaves after the ten tokens of a prompt.
+ROOM = 88
 LIMITS = Limits(vocab_size=VOCAB, context_length=CONTEXT, max_prompt_tokens=0, max_n=4)
 ROOMY = Limits(vocab_size=VOCAB, context_length=0, max_prompt_tokens=0, max_n=4)
 
@@ -79,13 +89,6 @@ def test_a_wish_of_zero_is_a_wish() -> None:
     )
 
 
-def test_a_models_default_may_be_an_integer() -> None:
-    values = sampled(defaults={"temperature": 1, "top_k": 20.0})
-    assert (values.temperature, values.top_k) == (1.0, 20)
-    assert type(values.temperature) is float
-    assert type(values.top_k) is int
-
-
 BOUNDS: list[tuple[str, list[Any], list[Any]]] = [
     ("temperature", [0.0, 0.7, 2.0, 5.0, 1e30], [-0.01, -1.0, 3.5e38, 1e300]),
     ("top_p", [1e-9, 0.5, 1.0], [0.0, -0.1, 1.01, 2.0]),
@@ -97,7 +100,11 @@ BOUNDS: list[tuple[str, list[Any], list[Any]]] = [
     ("max_tokens", [1, 50, 10**30], [0, -1, -(10**30)]),
     ("max_completion_tokens", [1, 50, 10**30], [0, -1]),
     ("min_tokens", [0, 1, 10**30], [-1]),
-    ("stop_token_ids", [[], [0], [VOCAB - 1]], [[VOCAB], [-1], [0, 10**30]]),
+    (
+        "stop_token_ids",
+        [[], [0], [VOCAB - 1], [1] * MAX_STOP_TOKEN_IDS],
+        [[VOCAB], [-1], [0, 10**30], [1] * (MAX_STOP_TOKEN_IDS + 1)],
+    ),
     (
         "logit_bias",
         [{}, {"0": 100.0}, {str(VOCAB - 1): -100.0}, {"007": 1.0}],
@@ -117,7 +124,11 @@ BOUNDS: list[tuple[str, list[Any], list[Any]]] = [
             {str(i): 0.0 for i in range(MAX_BIASES + 1)},
         ],
     ),
-    ("stop", [[], "", "a", ["a"] * MAX_STOPS], [["a"] * (MAX_STOPS + 1)]),
+    (
+        "stop",
+        [[], "", "a", ["a"] * MAX_STOPS, "a" * MAX_STOP_LENGTH, ["a" * MAX_STOP_LENGTH]],
+        [["a"] * (MAX_STOPS + 1), "a" * (MAX_STOP_LENGTH + 1), ["a", "a" * 10**6]],
+    ),
 ]
 
 
@@ -126,14 +137,17 @@ BOUNDS: list[tuple[str, list[Any], list[Any]]] = [
 )
 def test_values_up_to_the_bounds_are_sent(name: str, value: Any) -> None:
     fields: dict[str, Any] = {name: value}
-    assert_safe(sent(sampled(**fields)), CONTEXT - 10)
+    assert_safe(sent(sampled(**fields)), ROOM)
 
 
 @pytest.mark.parametrize(
     ("name", "value"), [(name, value) for name, _, bad in BOUNDS for value in bad]
 )
 def test_values_beyond_the_bounds_are_refused_by_name(name: str, value: object) -> None:
-    assert refusal(**{name: value}).param == name
+    error = refusal(**{name: value})
+    assert (error.param, error.code) == (name, "invalid_value")
+    # What was sent is not sent back whole.
+    assert len(error.message) < 300
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
@@ -151,11 +165,6 @@ def test_values_beyond_the_bounds_are_refused_by_name(name: str, value: object) 
 def test_what_is_not_a_number_is_refused(name: str, value: float) -> None:
     assert refusal(**{name: value}).param == name
     assert refusal(logit_bias={"1": value}).param == "logit_bias"
-
-
-def test_a_models_default_beyond_the_bounds_does_not_reach_an_engine() -> None:
-    assert refusal(defaults={"min_p": 1.5}).param == "min_p"
-    assert refusal(defaults={"top_k": -2}).param == "top_k"
 
 
 def test_zero_top_k_means_all_tokens() -> None:
@@ -176,9 +185,9 @@ def test_a_value_too_small_for_the_wire_does_not_become_zero(name: str) -> None:
     [
         ({}, None),
         ({"max_tokens": 5}, 5),
-        ({"max_tokens": 90}, 90),
-        ({"max_tokens": 91}, 90),
-        ({"max_tokens": 10**30}, 90),
+        ({"max_tokens": 88}, 88),
+        ({"max_tokens": 89}, 88),
+        ({"max_tokens": 10**30}, 88),
         ({"max_completion_tokens": 5}, 5),
         ({"max_tokens": 7, "max_completion_tokens": 5}, 5),
         ({"max_tokens": 5, "max_completion_tokens": 7}, 7),
@@ -196,8 +205,18 @@ def test_without_a_known_context_max_tokens_is_clamped_to_the_wire() -> None:
     assert sampled(limits=ROOMY, min_tokens=10**30).min_new_tokens == 2**31 - 1
 
 
-def test_a_full_context_leaves_one_token() -> None:
-    assert sampled(prompt_tokens=CONTEXT - 1, max_tokens=9).max_new_tokens == 1
+def test_the_engines_room_counts_where_it_is_smaller() -> None:
+    """A cache of 57 tokens: prompts of up to 50, and at least five tokens to say."""
+    small = Limits(vocab_size=VOCAB, context_length=CONTEXT, max_prompt_tokens=50, max_n=1)
+    assert sampled(limits=small, max_tokens=99).max_new_tokens == 45
+    assert sampled(limits=small, max_tokens=99, prompt_tokens=50).max_new_tokens == 5
+    assert sampled(limits=small, min_tokens=99).min_new_tokens == 45
+
+
+def test_the_longest_prompt_leaves_five_tokens() -> None:
+    longest = CONTEXT - 7
+    check_prompt([1] * longest, LIMITS)
+    assert sampled(prompt_tokens=longest, max_tokens=9).max_new_tokens == 5
     assert sampled(prompt_tokens=CONTEXT + 9, max_tokens=9).max_new_tokens == 1
 
 
@@ -212,7 +231,7 @@ def test_min_tokens_is_compared_with_what_was_asked_and_clamped_with_it() -> Non
     assert refusal(min_tokens=6, max_tokens=5).param == "min_tokens"
     assert sampled(min_tokens=5, max_tokens=5).min_new_tokens == 5
     both = sampled(min_tokens=200, max_tokens=300)
-    assert (both.min_new_tokens, both.max_new_tokens) == (90, 90)
+    assert (both.min_new_tokens, both.max_new_tokens) == (ROOM, ROOM)
 
 
 @pytest.mark.parametrize(
@@ -295,20 +314,101 @@ def test_more_alternatives_than_tokens_are_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("context", "max_prompt", "longest"),
-    [(100, 0, 99), (0, 94, 94), (100, 94, 94), (50, 94, 49), (0, 0, 10_000)],
+    ("context", "max_prompt", "shown", "longest"),
+    [(100, 0, 100, 93), (0, 93, 100, 93), (100, 93, 100, 93), (50, 93, 50, 43), (100, 20, 27, 20)],
 )
 def test_a_prompt_must_leave_room_for_an_answer(
-    context: int, max_prompt: int, longest: int
+    context: int, max_prompt: int, shown: int, longest: int
 ) -> None:
     limits = Limits(vocab_size=VOCAB, context_length=context, max_prompt_tokens=max_prompt, max_n=1)
     check_prompt([1] * longest, limits)
-    if context or max_prompt:
-        with pytest.raises(BadRequest, match=f"up to {longest} tokens") as raised:
-            check_prompt([1] * (longest + 1), limits)
-        error = raised.value
-        assert (error.param, error.code) == ("messages", "context_length_exceeded")
-        assert str(longest + 1) in error.message
+    with pytest.raises(BadRequest) as raised:
+        check_prompt([1] * (longest + 1), limits)
+    error = raised.value
+    assert (error.status, error.param) == (400, "messages")
+    assert error.code == "context_length_exceeded"
+    # Agents read OpenAI's sentences.
+    assert error.message.startswith(
+        f"This model's maximum context length is {shown} tokens. However, your messages resulted "
+        f"in {longest + 1} tokens"
+    )
+    assert f"up to {longest}." in error.message
+
+
+def test_any_prompt_fits_a_context_that_nobody_knows() -> None:
+    check_prompt([1] * 10_000, ROOMY)
+
+
+def test_no_prompt_fits_a_context_of_seven() -> None:
+    tiny = Limits(vocab_size=VOCAB, context_length=7, max_prompt_tokens=0, max_n=1)
+    with pytest.raises(BadRequest, match="up to 0"):
+        check_prompt([1], tiny)
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields", "param"),
+    [
+        ("regex", {"regex": "x"}, "regex"),
+        ("ebnf_grammar", {"ebnf": "x"}, "ebnf"),
+        ("json_schema", {"response_format": {}}, "response_format"),
+        ("structural_tag", {"response_format": {}}, "response_format"),
+        ("json_schema", {"tools": []}, "tools"),
+    ],
+)
+def test_a_grammar_of_many_characters_is_refused(
+    kind: str, fields: dict[str, Any], param: str
+) -> None:
+    limits = Limits(
+        vocab_size=VOCAB, context_length=0, max_prompt_tokens=0, max_n=1, max_grammar=1000
+    )
+
+    def build(text: str) -> Sampling:
+        return sampling(
+            request(**fields), prompt_tokens=1, defaults={}, limits=limits, constraint=(kind, text)
+        )
+
+    assert build("x" * 1000).constraint == (kind, "x" * 1000)
+    with pytest.raises(BadRequest, match="at most 1000 characters") as raised:
+        build("x" * 1001)
+    assert raised.value.param == param
+
+
+def test_a_model_name_comes_back_in_every_chunk_and_so_is_short() -> None:
+    check_names(request())
+    check_names(request(model="m" * MAX_MODEL_NAME))
+    with pytest.raises(BadRequest) as raised:
+        check_names(request(model="m" * (MAX_MODEL_NAME + 1)))
+    assert raised.value.param == "model"
+    assert len(raised.value.message) < 100
+
+
+FEW = Limits(vocab_size=VOCAB, context_length=102, max_prompt_tokens=0, max_n=4, max_logprobs=1000)
+
+
+@pytest.mark.parametrize(
+    ("fields", "n", "top", "good"),
+    [
+        ({"max_tokens": 50}, 4, 4, True),
+        ({"max_tokens": 51}, 4, 4, False),
+        ({"max_tokens": 50}, 4, 5, False),
+        ({"max_tokens": 1000}, 4, 0, True),  # clamped to 90
+        ({}, 1, 10, True),
+        ({}, 1, 11, False),
+        ({"stream": True}, 4, 20, True),
+        ({"logprobs": False}, 4, 20, True),
+    ],
+)
+def test_an_answer_holds_a_bounded_number_of_log_probabilities(
+    fields: dict[str, Any], n: int, top: int, good: bool
+) -> None:
+    asked = request(**{"logprobs": True} | fields)
+    params = sampling(asked, prompt_tokens=10, defaults={}, limits=FEW, constraint=None)
+    if good:
+        check_logprobs(asked, params, n=n, top=top, prompt_tokens=10, limits=FEW)
+        return
+    with pytest.raises(BadRequest, match="smaller max_tokens") as raised:
+        check_logprobs(asked, params, n=n, top=top, prompt_tokens=10, limits=FEW)
+    assert raised.value.param == "max_tokens"
 
 
 def test_an_empty_prompt_is_refused() -> None:
@@ -330,6 +430,28 @@ def sent(values: Sampling) -> scheduler.SamplingParams:
         request_id="id", text="t", ids=[1], sampling=values, stream=True, top_logprobs=20
     )
     return scheduler.GenerateRequest.FromString(message).sampling_params
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        Sampling(constraint=("regex", "x" * 2000)),
+        Sampling(stop=("x" * 600, "y" * 600)),
+        Sampling(stop_token_ids=tuple(range(1001))),
+        Sampling(logit_bias=tuple((i, 1.0) for i in range(1001))),
+    ],
+)
+def test_what_is_long_is_sent_but_not_remembered(values: Sampling) -> None:
+    """Else clients could fill a worker's memory with grammars of theirs."""
+    before = backend._remembered.cache_info()
+    params = sent(values)
+    assert backend._remembered.cache_info() == before
+    assert params.regex == (values.constraint or ("", ""))[1]
+    assert tuple(params.stop) == values.stop
+    assert tuple(params.stop_token_ids) == values.stop_token_ids
+    assert len(params.logit_bias) == len(values.logit_bias)
+    sent(Sampling(temperature=0.123))
+    assert backend._remembered.cache_info() != before
 
 
 _number = (
@@ -362,7 +484,7 @@ _fields = st.fixed_dictionaries(
     },
 )
 _defaults = st.dictionaries(
-    st.sampled_from(["temperature", "top_p", "min_p", "repetition_penalty"]), _number, max_size=2
+    st.sampled_from([*RANGES, "top_k", "max_new_tokens"]), _number | _integer, max_size=3
 )
 
 
@@ -376,15 +498,16 @@ _defaults = st.dictionaries(
 def test_whatever_passes_is_safe_for_an_engine_as_it_reads_it(
     fields: dict[str, Any], defaults: dict[str, float], context: int, prompt_tokens: int
 ) -> None:
+    defaults = usable(defaults, "a test")
     limits = Limits(vocab_size=VOCAB, context_length=context, max_prompt_tokens=0, max_n=1)
     try:
         values = sampled(limits=limits, defaults=defaults, prompt_tokens=prompt_tokens, **fields)
     except BadRequest as exc:
         param = exc.param
     else:
-        assert_safe(sent(values), max(1, context - prompt_tokens) if context else 2**31 - 1)
+        assert_safe(sent(values), max(1, context - 2 - prompt_tokens) if context else 2**31 - 1)
         return
-    assert param in {*fields, *defaults}
+    assert param in fields
 
 
 def assert_safe(params: scheduler.SamplingParams, room: int) -> None:

@@ -1,0 +1,127 @@
+"""Reading JSON of bounded shape, and saying what is wrong with it.
+
+A small body can be made to cost a lot: each pair of brackets becomes an object of some
+60 bytes, and what is nested deeply makes every later recursion fail, in templates as in
+engines. So the values are counted before they are made, and the depth is measured
+after. Counting is done by what bytes can do at the speed of memory, and only in bodies
+with so many commas and brackets that a text could not be told from a bomb.
+
+Decoding is lax about numbers, as SGLang's own server is: "0.5" is 0.5, "true" is true
+and 40.0 is 40. A boolean is no number, and a number is no text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any, TypeVar
+
+import msgspec
+
+from sglrouter.errors import BadRequest
+
+T = TypeVar("T", bound=msgspec.Struct)
+
+# Some tools for Windows write it before what they send.
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+# What JSON's objects and arrays become; never a subclass.
+_HOLDERS = frozenset((dict, list))
+
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
+
+
+class JsonBounds(msgspec.Struct, frozen=True):
+    """What a body may hold.
+
+    Attributes:
+        depth: Most objects and arrays inside each other, the body itself included.
+        values: About how many values, at most.
+    """
+
+    depth: int = 100
+    values: int = 500_000
+
+
+def decode_bounded(decoder: msgspec.json.Decoder[T], body: bytes, bounds: JsonBounds) -> T:
+    """Reads a request body.
+
+    Raises:
+        BadRequest: It is not JSON, too large in shape, or a field has the wrong type.
+    """
+    body = body.removeprefix(_BYTE_ORDER_MARK)
+    # Short ones, which nearly all are, cannot hold so much and cost nothing here.
+    if len(body) > bounds.values and _has_more_values(body, bounds.values):
+        raise BadRequest(
+            f"The body holds more than {bounds.values} values", code="request_too_large"
+        )
+    try:
+        request = decoder.decode(body)
+    except msgspec.ValidationError as exc:
+        raise _wrong_type(exc) from exc
+    except (msgspec.DecodeError, UnicodeDecodeError) as exc:
+        raise _not_json(body, exc) from exc
+    except RecursionError as exc:
+        raise _too_deep(bounds) from exc
+    if len(body) > 2 * bounds.depth and _is_deeper(
+        msgspec.structs.astuple(request), bounds.depth - 1
+    ):
+        raise _too_deep(bounds)
+    return request
+
+
+def _has_more_values(body: bytes, most: int) -> bool:
+    """Whether there are more commas and opening brackets than that outside of strings."""
+    if body.count(b",") + body.count(b"[") + body.count(b"{") <= most:
+        return False
+    # A run of backslashes is pairs from its left, so what remains escapes what follows.
+    plain = body.replace(b"\\\\", b"").replace(b'\\"', b"")
+    if plain.count(b'"') > 4 * most:  # a comma parts two strings at most, name and value
+        return True
+    outside = b"".join(plain.split(b'"')[::2])
+    return outside.count(b",") + outside.count(b"[") + outside.count(b"{") > most
+
+
+def _is_deeper(roots: Iterable[object], most: int) -> bool:
+    """Whether objects and arrays are nested deeper than that; walks level by level."""
+    level: list[Any] = [root for root in roots if type(root) in _HOLDERS]
+    while level:
+        if most <= 0:
+            return True
+        most -= 1
+        level = [
+            child
+            for holder in level
+            for child in (holder.values() if type(holder) is dict else holder)
+            if type(child) in _HOLDERS
+        ]
+    return False
+
+
+def _too_deep(bounds: JsonBounds) -> BadRequest:
+    return BadRequest(
+        f"The body is nested too deeply: at most {bounds.depth} objects and arrays may be "
+        "inside each other",
+        code="invalid_json",
+    )
+
+
+def _wrong_type(exc: msgspec.ValidationError) -> BadRequest:
+    message, _, path = str(exc).partition(" - at `")
+    field = path.rstrip("`").removeprefix("$").removeprefix(".")
+    if not field and message.startswith("Object missing required field"):
+        field = message.split("`")[1]
+    return BadRequest(
+        f"{field}: {message}" if field else message, code="invalid_type", param=field or None
+    )
+
+
+def _not_json(body: bytes, exc: Exception) -> BadRequest:
+    hint = ""
+    if not body.strip():
+        return BadRequest("The body is empty, but must be a JSON object", code="invalid_json")
+    if _SURROGATE.search(body):
+        hint = " (a \\u escape may be one half of a surrogate pair)"
+    elif b"\0" in body[:4]:
+        hint = " (it must be UTF-8)"
+    return BadRequest(f"The body is not valid JSON: {exc}{hint}", code="invalid_json")
