@@ -105,6 +105,7 @@ class _Answer(NamedTuple):
 
 
 _INVALID = _Answer(400, "invalid_request_error", "engine_refused")
+_GRAMMAR = _Answer(400, "invalid_request_error", "invalid_grammar")
 _UNREACHABLE = _Answer(503, "server_error", "engine_unavailable")
 _TIMEOUT = _Answer(504, "timeout_error", "engine_timeout")
 _BROKEN = _Answer(502, "server_error", "engine_error")
@@ -119,6 +120,11 @@ _BY_GRPC_STATUS = {
     "UNAVAILABLE": _UNREACHABLE,
     "UNIMPLEMENTED": _Answer(501, "server_error", "engine_unsupported"),
 }
+
+# How the words begin with which an engine refuses a grammar, and what it says when a
+# grammar lets no token through.
+_GRAMMAR_REFUSALS = ("Failed to compile ", "Grammar preprocessing timed out")
+_DEAD_END = "could not continue the request under its constraint"
 
 # HTTP status that an engine before SGLang 0.5.10 reports inside a response.
 _BY_HTTP_STATUS = {
@@ -138,7 +144,12 @@ def from_grpc_status(name: str, detail: str) -> RouterError:
         name: The status code's name, such as "UNAVAILABLE".
         detail: The engine's own words.
     """
-    return _engine_failure(_BY_GRPC_STATUS.get(name, _BROKEN), detail or name)
+    answer = _BY_GRPC_STATUS.get(name, _BROKEN)
+    if (answer is _INVALID and detail.startswith(_GRAMMAR_REFUSALS)) or (
+        name == "FAILED_PRECONDITION" and _DEAD_END in detail
+    ):
+        answer = _GRAMMAR
+    return _engine_failure(answer, detail or name)
 
 
 def from_engine_response(http_status: str, detail: str) -> RouterError:

@@ -1,41 +1,126 @@
-"""Which grammar an answer must follow: response_format, regex, ebnf, tool_choice."""
+"""Which grammar an answer must follow: response_format, regex, ebnf, tool_choice.
+
+An answer has one grammar, so two that a client asks for are a conflict, and so is one
+beside a call that must come. Tools that may be called go together with a response
+format: the grammar is then of an answer or calls, where the calls can be described.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any
 
 import msgspec
 
 from sglrouter.errors import BadRequest
+from sglrouter.http.client_tags import check_structural_tag
+from sglrouter.http.tool_choice import Tools
+from sglrouter.prompt.json_schemas import MAX_PATTERN, check_constrains, check_is_schema
+from sglrouter.prompt.schema_types import with_real_types
+from sglrouter.prompt.tool_constraints import Choice, Constraint, answer_or_call, constraint_of
 from sglrouter.schema.chat import ChatRequest
 
-Constraint = tuple[str, str]
+MAX_EBNF = 65_536
 
-# Where JSON Schema keeps what references name, now and before its 2019 draft.
-_DEFINITIONS = ("$defs", "definitions")
+# Schemas above this size are checked anew each time, so that what is kept is bounded.
+_LONGEST_KEPT = 64 * 1024
 
 
-def response_constraint(request: ChatRequest) -> Constraint | None:
-    """The constraint on the answer's text, as (kind, grammar).
+class Grammar(msgspec.Struct, frozen=True):
+    """What an answer must follow.
+
+    Attributes:
+        constraint: (kind, grammar) for the engine; None for none.
+        field: The field of the request that asks for it.
+        native: Whether calls come in the model family's own format; else a call that must
+            come is an element of a JSON array.
+    """
+
+    constraint: Constraint | None = None
+    field: str | None = None
+    native: bool = True
+
+
+def choose_grammar(request: ChatRequest, tools: Tools, parser: str) -> Grammar:
+    """Finds the grammar that a request asks for.
+
+    Args:
+        request: The request.
+        tools: Its tools, from choose_tools().
+        parser: The name of the tool parser that will read the answer; "" for none.
 
     Raises:
         BadRequest: There are several, or one is malformed.
     """
-    found: list[Constraint] = []
+    asked = response_constraint(request)
+    parallel = request.parallel_tool_calls is not False
+    if asked is None:
+        if not tools.shown:
+            return Grammar()
+        choice: Choice = "required" if tools.forced else "auto"
+        constraint, native = constraint_of(parser, tools.encoded, tools.allowed, choice, parallel)
+        return Grammar(constraint, "tools" if constraint else None, native)
+    field, constraint = asked
+    if tools.forced:
+        raise BadRequest(
+            f"tool_choice makes the answer a call, which {field} cannot be combined with: "
+            "leave one of them out",
+            param="tool_choice",
+        )
+    if tools.shown and constraint[0] == "json_schema":
+        constraint = (
+            answer_or_call(parser, tools.encoded, tools.allowed, constraint[1], parallel)
+            or constraint
+        )
+    return Grammar(constraint, field)
+
+
+@contextmanager
+def blaming(grammar: Grammar) -> Iterator[None]:
+    """Names the field at fault in an engine's refusal of a grammar."""
+    try:
+        yield
+    except BadRequest as exc:
+        if exc.code == "invalid_grammar" and exc.param is None:
+            exc.param = grammar.field
+        raise
+
+
+def response_constraint(request: ChatRequest) -> tuple[str, Constraint] | None:
+    """The constraint on the answer's text, after the field that asks for it.
+
+    Raises:
+        BadRequest: There are several, or one is malformed.
+    """
+    found: list[tuple[str, Constraint]] = []
     if request.response_format is not None:
         constraint = _response_format(request.response_format)
         if constraint is not None:
-            found.append(constraint)
-    if request.regex is not None:
-        found.append(("regex", request.regex))
-    if request.ebnf is not None:
-        found.append(("ebnf_grammar", request.ebnf))
+            found.append(("response_format", constraint))
+    for field, kind, most in (
+        ("regex", "regex", MAX_PATTERN),
+        ("ebnf", "ebnf_grammar", MAX_EBNF),
+    ):
+        text = getattr(request, field)
+        if text is not None:
+            _check_text(text, field, most)
+            found.append((field, (kind, text)))
     if len(found) > 1:
+        fields = " and ".join(field for field, _ in found)
         raise BadRequest(
-            "Only one of response_format, regex and ebnf can be used", param="response_format"
+            f"An answer can have one grammar, but {fields} are given: leave all but one out",
+            param=found[0][0],
         )
     return found[0] if found else None
+
+
+def _check_text(text: str, field: str, most: int) -> None:
+    if len(text) > most:
+        raise BadRequest(f"{field} must have at most {most} characters", param=field)
+    if "\0" in text:
+        raise BadRequest(f"{field} must not hold NUL characters", param=field)
 
 
 def _response_format(wanted: dict[str, Any]) -> Constraint | None:
@@ -45,130 +130,44 @@ def _response_format(wanted: dict[str, Any]) -> Constraint | None:
     if kind == "json_object":
         return "json_schema", '{"type": "object"}'
     if kind == "json_schema":
-        holder = wanted.get("json_schema")
-        schema = holder.get("schema") if isinstance(holder, dict) else None
-        if not isinstance(schema, dict):
-            where = "response_format.json_schema.schema"
-            raise BadRequest(f"{where} must be an object", param=where)
-        return "json_schema", _encode(schema, "response_format")
+        return "json_schema", _schema_of(wanted.get("json_schema"))
     if kind == "structural_tag":
-        return "structural_tag", _encode(wanted, "response_format")
+        check_structural_tag(wanted)
+        return "structural_tag", _encode(wanted, "response_format").decode()
     raise BadRequest(
         "response_format.type must be text, json_object, json_schema or structural_tag",
         param="response_format.type",
     )
 
 
-class Tools(msgspec.Struct, frozen=True):
-    """The tools of a request.
-
-    Attributes:
-        shown: What the prompt shows, as the client wrote it; None for none.
-        forced: Whether the answer must be a call.
-    """
-
-    shown: list[dict[str, Any]] | None = None
-    forced: bool = False
-
-
-def choose_tools(request: ChatRequest) -> Tools:
-    """Applies tool_choice to the tools.
-
-    Raises:
-        BadRequest: A tool is malformed, or the choice does not fit the tools.
-    """
-    tools = request.tools or []
-    for i, tool in enumerate(tools):
-        function = tool.get("function")
-        if tool.get("type") not in (None, "function") or not isinstance(function, dict):
-            raise BadRequest(f"tools[{i}] must be a function", param=f"tools[{i}]")
-        if not isinstance(function.get("name"), str) or not function["name"]:
-            where = f"tools[{i}].function.name"
-            raise BadRequest(f"{where} must be a non-empty string", param=where)
-    choice = request.tool_choice
-    if choice == "none":
-        return Tools()
-    if choice in (None, "auto"):
-        return Tools(shown=tools or None)
-    if not tools:
-        raise BadRequest("tool_choice needs tools", param="tool_choice")
-    if choice == "required":
-        return Tools(shown=tools, forced=True)
-    return Tools(shown=[_named_tool(tools, choice)], forced=True)
-
-
-def _named_tool(tools: Sequence[dict[str, Any]], choice: object) -> dict[str, Any]:
-    function = choice.get("function") if isinstance(choice, dict) else None
-    name = function.get("name") if isinstance(function, dict) else None
-    if not isinstance(name, str):
-        raise BadRequest(
-            "tool_choice must be none, auto, required or name a function", param="tool_choice"
-        )
-    for tool in tools:
-        if tool["function"]["name"] == name:
-            return tool
-    raise BadRequest(f"tool_choice names {name!r}, which is not in tools", param="tool_choice")
-
-
-def forced_call_constraint(tools: Sequence[dict[str, Any]], *, parallel: bool) -> Constraint:
-    """A schema for a JSON array of calls to these tools, one at least.
-
-    The form is SGLang's: [{"name": ..., "parameters": {...}}, ...].
-    """
-    definitions: dict[str, dict[str, Any]] = {}
-    items = []
-    for i, tool in enumerate(tools):
-        function = tool["function"]
-        parameters = _parameters(function, f"tools[{i}].function.parameters")
-        # References are written against the root of the schema.
-        for key in _DEFINITIONS:
-            if key in parameters:
-                _merge(definitions.setdefault(key, {}), parameters.pop(key), key)
-        items.append(
-            {
-                "properties": {
-                    "name": {"type": "string", "enum": [function["name"]]},
-                    "parameters": parameters,
-                },
-                "required": ["name", "parameters"],
-            }
-        )
-    schema: dict[str, Any] = {
-        "type": "array",
-        "minItems": 1,
-        "items": {"type": "object", "anyOf": items},
-        **definitions,
-    }
-    if not parallel:
-        schema["maxItems"] = 1
-    return "json_schema", _encode(schema, "tools")
-
-
-def _parameters(function: dict[str, Any], where: str) -> dict[str, Any]:
-    """A copy of a tool's schema, with definitions that are objects."""
-    parameters = function.get("parameters")
-    if parameters is None or parameters == {}:
-        return {"type": "object", "properties": {}}
-    if not isinstance(parameters, dict):
+def _schema_of(holder: object) -> str:
+    where = "response_format.json_schema"
+    if not isinstance(holder, dict):
+        raise BadRequest(f"{where} must be an object with a schema", param=where)
+    if not isinstance(holder.get("strict"), bool | None):
+        raise BadRequest(f"{where}.strict must be true or false", param=f"{where}.strict")
+    where += ".schema"
+    schema = holder.get("schema")
+    if not isinstance(schema, dict):
         raise BadRequest(f"{where} must be an object", param=where)
-    for key in _DEFINITIONS:
-        if not isinstance(parameters.get(key, {}), dict):
-            raise BadRequest(f"{where}.{key} must be an object", param=f"{where}.{key}")
-    return dict(parameters)
+    encoded = _encode(schema, where)
+    return (_checked if len(encoded) <= _LONGEST_KEPT else _checked.__wrapped__)(encoded, where)
 
 
-def _merge(definitions: dict[str, Any], more: dict[str, Any], key: str) -> None:
-    for name, definition in more.items():
-        try:
-            same = definitions.setdefault(name, definition) == definition
-        except RecursionError:
-            same = False
-        if not same:
-            raise BadRequest(f"Two tools define {name} in {key} differently", param="tools")
+@lru_cache(maxsize=32)
+def _checked(encoded: bytes, where: str) -> str:
+    """A schema as engines take it."""
+    schema = msgspec.json.decode(encoded)
+    real = with_real_types(schema)
+    check_is_schema(real, where)
+    check_constrains(real, where)
+    return (encoded if real is schema else msgspec.json.encode(real)).decode()
 
 
-def _encode(value: object, where: str) -> str:
+def _encode(value: object, where: str) -> bytes:
     try:
-        return msgspec.json.encode(value).decode()
+        return msgspec.json.encode(value)
     except RecursionError as exc:
         raise BadRequest(f"{where} is nested too deeply", param=where) from exc
+    except UnicodeEncodeError as exc:
+        raise BadRequest(f"{where} holds text that is not Unicode: {exc}", param=where) from exc

@@ -1,4 +1,4 @@
-"""Which grammar and which tools a request asks for."""
+"""Which grammar an answer must follow."""
 
 from __future__ import annotations
 
@@ -11,14 +11,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sglrouter.backend.scheduler import CONSTRAINTS, Sampling, generate_request
-from sglrouter.errors import BadRequest
+from sglrouter.errors import BadRequest, EngineError, RouterError, from_grpc_status
+from sglrouter.http import constraints
 from sglrouter.http.constraints import (
-    Constraint,
-    choose_tools,
-    forced_call_constraint,
+    MAX_EBNF,
+    Grammar,
+    blaming,
+    choose_grammar,
     response_constraint,
 )
+from sglrouter.http.tool_choice import choose_tools
+from sglrouter.prompt.json_schemas import MAX_PATTERN
+from sglrouter.prompt.structural_tags import FAMILIES
 from sglrouter.schema.chat import ChatRequest, decode_chat_request
+from tests.prompt.tag_language import accepts
 
 Json = dict[str, Any]
 
@@ -27,11 +33,17 @@ def request(**fields: Any) -> ChatRequest:
     return ChatRequest(messages=[], **fields)
 
 
+def grammar(parser: str = "", **fields: Any) -> Grammar:
+    asked = request(**fields)
+    return choose_grammar(asked, choose_tools(asked), parser)
+
+
 def tool(name: object = "f", parameters: object = None, **more: object) -> Json:
-    return {
-        "type": "function",
-        "function": {"name": name, "parameters": parameters, **more},
-    }
+    return {"type": "function", "function": {"name": name, "parameters": parameters, **more}}
+
+
+def schema_format(schema: object, **more: object) -> Json:
+    return {"type": "json_schema", "json_schema": {"name": "x", "schema": schema, **more}}
 
 
 def nested(depth: int) -> Any:
@@ -52,35 +64,46 @@ TAG = {"type": "structural_tag", "format": {"type": "any_text"}}
         ({"response_format": {"type": "text"}}, None),
         (
             {"response_format": {"type": "json_object"}},
-            ("json_schema", '{"type": "object"}'),
+            ("response_format", ("json_schema", '{"type": "object"}')),
         ),
         (
-            {
-                "response_format": {
-                    "type": "json_schema",
-                    "json_schema": {"name": "x", "schema": SCHEMA, "strict": True},
-                }
-            },
-            ("json_schema", '{"type":"object","z":1,"properties":{"ü":{"type":"string"}}}'),
+            {"response_format": schema_format(SCHEMA, strict=True)},
+            (
+                "response_format",
+                ("json_schema", '{"type":"object","z":1,"properties":{"ü":{"type":"string"}}}'),
+            ),
         ),
         (
             {"response_format": {"type": "json_schema", "json_schema": {"schema": {}}}},
-            ("json_schema", "{}"),
+            ("response_format", ("json_schema", "{}")),
         ),
-        ({"response_format": TAG}, ("structural_tag", json.dumps(TAG, separators=(",", ":")))),
-        ({"regex": "a+"}, ("regex", "a+")),
-        ({"ebnf": "root ::= x"}, ("ebnf_grammar", "root ::= x")),
-        ({"response_format": {"type": "text"}, "regex": "a+"}, ("regex", "a+")),
+        (
+            {"response_format": schema_format({"type": "dict", "x": {"type": "int"}})},
+            ("response_format", ("json_schema", '{"type":"object","x":{"type":"int"}}')),
+        ),
+        (
+            {"response_format": TAG},
+            ("response_format", ("structural_tag", json.dumps(TAG, separators=(",", ":")))),
+        ),
+        ({"regex": "a+"}, ("regex", ("regex", "a+"))),
+        ({"ebnf": "root ::= x"}, ("ebnf", ("ebnf_grammar", "root ::= x"))),
+        (
+            {"response_format": {"type": "text"}, "regex": "a+"},
+            ("regex", ("regex", "a+")),
+        ),
     ],
 )
-def test_each_kind_of_constraint(fields: Json, wanted: Constraint | None) -> None:
-    constraint = response_constraint(request(**fields))
-    assert constraint == wanted
-    if constraint is not None:
-        assert constraint[0] in CONSTRAINTS
-        generate_request(
-            request_id="i", text="", ids=[1], sampling=Sampling(constraint=wanted), stream=True
-        )
+def test_each_kind_of_constraint(fields: Json, wanted: Any) -> None:
+    assert response_constraint(request(**fields)) == wanted
+    found = grammar(**fields)
+    if wanted is None:
+        assert found == Grammar()
+        return
+    assert (found.field, found.constraint) == wanted
+    assert wanted[1][0] in CONSTRAINTS
+    generate_request(
+        request_id="i", text="", ids=[1], sampling=Sampling(constraint=wanted[1]), stream=True
+    )
 
 
 @pytest.mark.parametrize(
@@ -92,10 +115,41 @@ def test_each_kind_of_constraint(fields: Json, wanted: Constraint | None) -> Non
         {"response_format": TAG, "ebnf": "b", "regex": "a"},
     ],
 )
-def test_two_constraints_are_refused(fields: Json) -> None:
-    with pytest.raises(BadRequest, match="Only one") as raised:
+def test_two_constraints_are_a_conflict(fields: Json) -> None:
+    with pytest.raises(BadRequest, match="one grammar") as raised:
         response_constraint(request(**fields))
-    assert raised.value.param == "response_format"
+    assert raised.value.param == next(iter(fields))
+    assert all(field in raised.value.message for field in fields)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"regex": "a"},
+        {"ebnf": "b"},
+        {"response_format": {"type": "json_object"}},
+        {"response_format": schema_format({})},
+        {"response_format": TAG},
+    ],
+)
+@pytest.mark.parametrize(
+    "choice",
+    [
+        "required",
+        {"type": "function", "name": "f"},
+        {"type": "allowed_tools", "mode": "required", "tools": [{"name": "f"}]},
+    ],
+)
+@pytest.mark.parametrize("parser", ["", "qwen", "hunyuan"])
+def test_a_forced_call_and_another_constraint_are_a_conflict(
+    fields: Json, choice: object, parser: str
+) -> None:
+    with pytest.raises(BadRequest, match="cannot be combined") as raised:
+        grammar(parser, tools=[tool()], tool_choice=choice, **fields)
+    assert raised.value.param == "tool_choice"
+    assert next(iter(fields)) in raised.value.message
+    assert grammar(parser, tools=[tool()], tool_choice="none", **fields).constraint
+    assert grammar(parser, tools=[tool()], **fields).constraint
 
 
 @pytest.mark.parametrize(
@@ -105,13 +159,23 @@ def test_two_constraints_are_refused(fields: Json) -> None:
         ({"type": None}, "type"),
         ({"type": "xml"}, "type"),
         ({"type": ["text"]}, "type"),
-        ({"type": "json_schema"}, "json_schema.schema"),
-        ({"type": "json_schema", "json_schema": None}, "json_schema.schema"),
-        ({"type": "json_schema", "json_schema": "x"}, "json_schema.schema"),
+        ({"type": "json_schema"}, "json_schema"),
+        ({"type": "json_schema", "json_schema": None}, "json_schema"),
+        ({"type": "json_schema", "json_schema": "x"}, "json_schema"),
+        ({"type": "json_schema", "schema": {}}, "json_schema"),
         ({"type": "json_schema", "json_schema": {"name": "x"}}, "json_schema.schema"),
-        ({"type": "json_schema", "json_schema": {"schema": "{}"}}, "json_schema.schema"),
-        ({"type": "json_schema", "json_schema": {"schema": [1]}}, "json_schema.schema"),
-        ({"type": "json_schema", "schema": {}}, "json_schema.schema"),
+        (schema_format(None), "json_schema.schema"),
+        (schema_format("{}"), "json_schema.schema"),
+        (schema_format([1]), "json_schema.schema"),
+        (schema_format(True), "json_schema.schema"),
+        (schema_format({}, strict="yes"), "json_schema.strict"),
+        (schema_format({}, strict=0), "json_schema.strict"),
+        (schema_format({"type": "nope"}), "json_schema.schema"),
+        (schema_format({"type": "object", "$defs": None}), "json_schema.schema"),
+        (schema_format({"$ref": "#"}), "json_schema.schema"),
+        (schema_format({"$ref": "#/$defs/A", "$defs": {}}), "json_schema.schema"),
+        (schema_format({"$ref": "https://example.com/a"}), "json_schema.schema"),
+        (schema_format({"pattern": "a" * (MAX_PATTERN + 1)}), "json_schema.schema"),
     ],
 )
 def test_a_malformed_response_format_names_its_field(wanted: Json, param: str) -> None:
@@ -121,233 +185,237 @@ def test_a_malformed_response_format_names_its_field(wanted: Json, param: str) -
     assert raised.value.param in raised.value.message
 
 
+@pytest.mark.parametrize("strict", [None, True, False])
+def test_strict_and_names_are_accepted(strict: object) -> None:
+    fields = {"name": None, "description": "d", "strict": strict, "schema": SCHEMA, "x": 1}
+    assert response_constraint(
+        request(response_format={"type": "json_schema", "json_schema": fields, "y": 2})
+    )
+
+
+def test_a_recursive_schema_is_served() -> None:
+    tree = {"properties": {"children": {"type": "array", "items": {"$ref": "#/$defs/T"}}}}
+    assert response_constraint(
+        request(response_format=schema_format({"$ref": "#/$defs/T", "$defs": {"T": tree}}))
+    )
+
+
+@pytest.mark.parametrize(("field", "most"), [("regex", MAX_PATTERN), ("ebnf", MAX_EBNF)])
+def test_grammars_are_bounded(field: str, most: int) -> None:
+    assert response_constraint(request(**{field: "a" * most}))
+    for text in ("a" * (most + 1), "a\0b"):
+        with pytest.raises(BadRequest) as raised:
+            response_constraint(request(**{field: text}))
+        assert raised.value.param == field
+
+
 def test_a_schema_too_deep_to_write_is_refused() -> None:
     """What can just be read from a shallow stack may be too deep for a later one."""
-    wanted = {"type": "json_schema", "json_schema": {"schema": nested(100_000)}}
     with pytest.raises(BadRequest, match="too deep"):
-        response_constraint(request(response_format=wanted))
+        response_constraint(request(response_format=schema_format(nested(100_000))))
+    deep_tag = {"type": "structural_tag", "format": {"type": "any_text"}, "x": nested(9999)}
     with pytest.raises(BadRequest, match="too deep"):
-        response_constraint(request(response_format={"type": "structural_tag", "x": nested(9999)}))
-    with pytest.raises(BadRequest, match="too deep"):
-        forced_call_constraint([tool(parameters=nested(100_000))], parallel=True)
+        response_constraint(request(response_format=deep_tag))
 
 
-TOOLS = [tool("f", x=1), tool("g"), tool("f", x=2)]
+def test_a_schema_is_checked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+    monkeypatch.setattr(constraints, "check_is_schema", lambda *args: seen.append(args))
+    for schema in ({"title": "only here"}, {"title": "x" * constraints._LONGEST_KEPT}):
+        for _ in range(3):
+            response_constraint(request(response_format=schema_format(schema)))
+    assert len(seen) == 1 + 3
 
 
-@pytest.mark.parametrize(
-    ("tools", "choice", "shown", "forced"),
-    [
-        (None, None, None, False),
-        ([], None, None, False),
-        (None, "auto", None, False),
-        ([], "auto", None, False),
-        (None, "none", None, False),
-        ([], "none", None, False),
-        (TOOLS, None, TOOLS, False),
-        (TOOLS, "auto", TOOLS, False),
-        (TOOLS, "none", None, False),
-        (TOOLS, "required", TOOLS, True),
-        (TOOLS, {"type": "function", "function": {"name": "g"}}, [TOOLS[1]], True),
-        (TOOLS, {"function": {"name": "g"}}, [TOOLS[1]], True),
-        (TOOLS, {"type": "function", "function": {"name": "f"}}, [TOOLS[0]], True),
-    ],
-)
-def test_tool_choice(tools: Any, choice: Any, shown: Any, forced: bool) -> None:
-    chosen = choose_tools(request(tools=tools, tool_choice=choice))
-    assert chosen.shown == shown
-    assert chosen.forced is forced
+def test_a_forced_call_is_an_array_where_the_family_has_no_format_to_force() -> None:
+    found = grammar(tools=[tool("f"), tool("g")], tool_choice="required")
+    assert found.constraint is not None
+    assert found.constraint[0] == "json_schema"
+    assert not found.native
+    assert found.field == "tools"
+    assert len(json.loads(found.constraint[1])["items"]["anyOf"]) == 2
+    named = grammar(tools=[tool("f"), tool("g")], tool_choice={"type": "function", "name": "g"})
+    assert named.constraint is not None
+    assert '"f"' not in named.constraint[1]
 
 
-def test_tools_are_shown_as_the_client_wrote_them() -> None:
-    tools = [{"function": {"x": None, "name": "f", "description": "d"}, "cache": 1}]
-    shown = choose_tools(request(tools=tools)).shown
-    assert shown is not None
-    assert shown[0] is tools[0]
+@pytest.mark.parametrize("parser", FAMILIES)
+def test_a_forced_call_is_in_the_familys_format(parser: str) -> None:
+    found = grammar(parser, tools=[tool("f"), tool("g")], tool_choice="required")
+    assert found.constraint is not None
+    assert found.constraint[0] == "structural_tag"
+    assert found.native
 
 
-@pytest.mark.parametrize(
-    "choice", ["required", {"type": "function", "function": {"name": "f"}}, "f", {}]
-)
-@pytest.mark.parametrize("tools", [None, []])
-def test_a_forced_call_needs_tools(tools: Any, choice: Any) -> None:
-    with pytest.raises(BadRequest, match="needs tools") as raised:
-        choose_tools(request(tools=tools, tool_choice=choice))
-    assert raised.value.param == "tool_choice"
+def test_a_family_that_calls_by_training_needs_no_grammar() -> None:
+    found = grammar("hunyuan", tools=[tool()], tool_choice="required")
+    assert found == Grammar()
+    assert found.native
 
 
-@pytest.mark.parametrize(
-    "choice",
-    [
-        "f",
-        "",
-        "REQUIRED",
-        {},
-        {"type": "function"},
-        {"type": "function", "function": {}},
-        {"type": "function", "function": "f"},
-        {"type": "function", "function": {"name": None}},
-        {"type": "function", "function": {"name": "nope"}},
-        {"type": "function", "name": "f"},
-        {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": []}},
-    ],
-)
-def test_a_choice_that_fits_no_tool_is_refused(choice: Any) -> None:
-    with pytest.raises(BadRequest) as raised:
-        choose_tools(request(tools=TOOLS, tool_choice=choice))
-    assert raised.value.param == "tool_choice"
+def test_parallel_tool_calls() -> None:
+    call = '<tool_call>{"name":"f", "arguments":<json any>}</tool_call>'
+    for parallel in (None, True, False):
+        fields: Json = {
+            "tools": [tool()],
+            "parallel_tool_calls": parallel,
+            "tool_choice": "required",
+        }
+        array = grammar(**fields).constraint
+        assert array is not None
+        assert json.loads(array[1]).get("maxItems") == (1 if parallel is False else None)
+        tag = grammar("hermes", **fields).constraint
+        assert tag is not None
+        assert accepts(json.loads(tag[1]), call + call) is (parallel is not False)
 
 
-@pytest.mark.parametrize("choice", [None, "auto", "none", "required"])
-@pytest.mark.parametrize(
-    ("broken", "param"),
-    [
-        ({}, ""),
-        ({"type": "function"}, ""),
-        ({"type": "function", "function": None}, ""),
-        ({"type": "function", "function": "f"}, ""),
-        ({"type": "web_search", "function": {"name": "f"}}, ""),
-        ({"type": ["function"], "function": {"name": "f"}}, ""),
-        ({"type": "function", "function": {}}, ".function.name"),
-        (tool(""), ".function.name"),
-        (tool(None), ".function.name"),
-        (tool(3), ".function.name"),
-    ],
-)
-def test_a_malformed_tool_is_refused_by_its_place(choice: Any, broken: Json, param: str) -> None:
-    with pytest.raises(BadRequest) as raised:
-        choose_tools(request(tools=[tool(), broken], tool_choice=choice))
-    assert raised.value.param == f"tools[1]{param}"
-    assert raised.value.param in raised.value.message
+def test_auto_is_constrained_by_strict_tools_only() -> None:
+    assert grammar("hermes", tools=[tool("f")]) == Grammar()
+    strict = [tool("f", {"title": "strict"}, strict=True), tool("g")]
+    assert grammar(tools=strict).constraint is None
+    assert grammar("hermes", tools=strict, tool_choice="none").constraint is None
+    found = grammar("hermes", tools=strict)
+    assert found.constraint is not None
+    assert found.field == "tools"
+    tag = json.loads(found.constraint[1])
+    assert accepts(tag, 'Ah. <tool_call>{"name":"f", "arguments":<json strict>}</tool_call>')
+    assert not accepts(tag, '<tool_call>{"name":"f", "arguments":<json any>}</tool_call>')
+    only_g = {"type": "allowed_tools", "mode": "auto", "tools": [{"name": "g"}]}
+    assert grammar("hermes", tools=strict, tool_choice=only_g).constraint is None
 
 
-@pytest.mark.parametrize("kind", [{}, {"type": None}])
-def test_a_tool_without_a_type_is_a_function(kind: Json) -> None:
-    tools = [{"function": {"name": "f"}, **kind}]
-    assert choose_tools(request(tools=tools)).shown == tools
-
-
-def forced(*tools: Json, parallel: bool = True) -> Any:
-    kind, text = forced_call_constraint(tools, parallel=parallel)
-    assert kind == "json_schema"
-    return json.loads(text)
-
-
-def item(name: str, parameters: Json) -> Json:
-    return {
-        "properties": {"name": {"type": "string", "enum": [name]}, "parameters": parameters},
-        "required": ["name", "parameters"],
+def test_a_response_format_leaves_tools_callable() -> None:
+    fields: Json = {
+        "tools": [tool("f")],
+        "response_format": schema_format({"title": "answer", "type": "object"}),
     }
+    found = grammar("hermes", **fields)
+    assert found.constraint is not None
+    assert found.field == "response_format"
+    tag = json.loads(found.constraint[1])
+    assert accepts(tag, "<json answer>")
+    assert accepts(tag, '<tool_call>{"name":"f", "arguments":<json any>}</tool_call>')
+    assert not accepts(tag, "Hello")
+    # Where the format of calls cannot be described, the answer is what was asked for.
+    for parser in ("", "pythonic", "gpt-oss"):
+        alone = grammar(parser, **fields).constraint
+        assert alone == ("json_schema", '{"title":"answer","type":"object"}')
+    text = grammar("hermes", tools=[tool("f")], response_format={"type": "text"})
+    assert text == Grammar()
+    assert grammar("hermes", tools=[tool("f")], regex="a").constraint == ("regex", "a")
+    no_tools = grammar("hermes", **{**fields, "tool_choice": "none"}).constraint
+    assert no_tools is not None
+    assert no_tools[0] == "json_schema"
 
 
-EMPTY = {"type": "object", "properties": {}}
+def test_malformed_tools_are_refused_by_their_place() -> None:
+    loop = {"properties": {"a": {"$ref": "#/properties/a"}}}
+    one = {"type": "function", "name": "g"}
+    with pytest.raises(BadRequest, match="refers to itself") as raised:
+        grammar(tools=[tool("f"), tool("g", loop)], tool_choice=one)
+    assert raised.value.param == "tools[1].function.parameters"
+    assert grammar(tools=[tool("f", loop), tool("g")], tool_choice=one).constraint
 
 
-def test_a_forced_call_is_an_array_of_calls_with_each_tools_own_schema() -> None:
-    assert forced(tool("f", SCHEMA), tool("g", {"type": "object"})) == {
-        "type": "array",
-        "minItems": 1,
-        "items": {
-            "type": "object",
-            "anyOf": [item("f", SCHEMA), item("g", {"type": "object"})],
-        },
-    }
+# What SGLang 0.5.23 says of grammars that do not compile, or stop making sense.
+REFUSALS = [
+    (
+        "INVALID_ARGUMENT",
+        "Failed to compile regex grammar: [08:42:38] regex_converter.cc:83: Regex parsing error",
+    ),
+    ("INVALID_ARGUMENT", "Failed to compile json grammar: Expecting property name"),
+    ("INVALID_ARGUMENT", "Grammar preprocessing timed out: req.grammar_key=('json', '{}')"),
+    (
+        "FAILED_PRECONDITION",
+        "the engine could not continue the request under its constraint: the scheduler aborted",
+    ),
+]
 
 
-def test_without_parallel_calls_there_is_one() -> None:
-    assert forced(tool(), parallel=False)["maxItems"] == 1
-    assert "maxItems" not in forced(tool(), parallel=True)
+@pytest.mark.parametrize(("status", "detail"), REFUSALS)
+def test_an_engines_refusal_of_a_grammar_names_the_field(status: str, detail: str) -> None:
+    for fields, param in (
+        ({"regex": "((("}, "regex"),
+        ({"response_format": schema_format({"pattern": "((("})}, "response_format"),
+        ({"tools": [tool()], "tool_choice": "required"}, "tools"),
+    ):
+        with pytest.raises(BadRequest) as raised, blaming(grammar(**fields)):
+            raise from_grpc_status(status, detail)
+        assert raised.value.status == 400
+        assert raised.value.code == "invalid_grammar"
+        assert raised.value.param == param
+        assert detail in raised.value.message
 
 
-@pytest.mark.parametrize("function", [{"name": "f"}, tool()["function"], tool("f", {})["function"]])
-def test_a_tool_without_parameters_takes_an_object(function: Json) -> None:
-    schema = forced({"type": "function", "function": function})
-    assert schema["items"]["anyOf"] == [item("f", EMPTY)]
-
-
-@pytest.mark.parametrize("key", ["$defs", "definitions"])
-def test_definitions_move_to_the_root_that_references_start_from(key: str) -> None:
-    reference = {"properties": {"p": {"$ref": f"#/{key}/P"}}}
-    first = {**reference, key: {"P": {"type": "string"}}}
-    second = {**reference, key: {"P": {"type": "string"}, "Q": {"type": "integer"}}}
-    schema = forced(tool("f", first), tool("g", second))
-    assert schema[key] == {"P": {"type": "string"}, "Q": {"type": "integer"}}
-    assert schema["items"]["anyOf"] == [item("f", reference), item("g", reference)]
-    # The client's objects, which the prompt shows, are as they were.
-    assert key in first
-    assert "Q" not in first[key]
-
-
-@pytest.mark.parametrize("key", ["$defs", "definitions"])
-def test_tools_that_define_a_name_differently_are_refused(key: str) -> None:
-    tools = [tool("f", {key: {"P": {"type": "string"}}}), tool("g", {key: {"P": {}}})]
-    with pytest.raises(BadRequest, match="define P in") as raised:
-        forced(*tools)
-    assert raised.value.param == "tools"
-
-
-def test_definitions_too_deep_to_compare_are_refused() -> None:
-    tools = [tool(name, {"$defs": {"P": nested(9999)}}) for name in "fg"]
-    with pytest.raises(BadRequest):
-        forced(*tools)
-
-
-@pytest.mark.parametrize(
-    ("parameters", "param"),
-    [
-        ("{}", ""),
-        ([], ""),
-        (["type"], ""),
-        (3, ""),
-        (False, ""),
-        ({"$defs": None}, ".$defs"),
-        ({"$defs": [1]}, ".$defs"),
-        ({"definitions": "x"}, ".definitions"),
-    ],
-)
-def test_malformed_parameters_are_refused_by_their_place(parameters: object, param: str) -> None:
-    with pytest.raises(BadRequest) as raised:
-        forced(tool(), tool("g", parameters))
-    assert raised.value.param == f"tools[1].function.parameters{param}"
+def test_other_failures_name_no_field() -> None:
+    asked = grammar(regex="a")
+    for error in (
+        from_grpc_status("INVALID_ARGUMENT", "Input length exceeds the maximum"),
+        from_grpc_status("UNAVAILABLE", "Failed to compile"),
+        EngineError("x"),
+    ):
+        with pytest.raises(RouterError) as raised, blaming(asked):
+            raise error
+        assert raised.value.param is None
+        assert raised.value.code != "invalid_grammar"
 
 
 _json = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**62), 2**62) | st.text(max_size=4),
     lambda inner: (
         st.lists(inner, max_size=2)
-        | st.dictionaries(st.sampled_from(["$defs", "definitions", "a", "P"]), inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["$defs", "definitions", "a", "P", "type", "properties", "$ref",
+                             "anyOf", "format", "structures", "triggers", "begin", "end"]),
+            inner,
+            max_size=3,
+        )
     ),
     max_leaves=8,
-)
+)  # fmt: skip
 _tool = st.fixed_dictionaries(
     {},
     optional={
         "type": st.just("function") | _json,
         "function": st.fixed_dictionaries(
-            {}, optional={"name": st.sampled_from(["f", "g"]) | _json, "parameters": _json}
+            {},
+            optional={
+                "name": st.sampled_from(["f", "g"]) | _json,
+                "parameters": _json,
+                "strict": st.booleans() | _json,
+            },
         )
         | _json,
     },
 )
+_choices = st.sampled_from(
+    ["auto", "required", {"function": {"name": "f"}},
+     {"type": "allowed_tools", "mode": "required", "tools": [{"name": "f"}]}]
+)  # fmt: skip
+_formats = st.builds(
+    lambda kind, inner: {"type": kind, **({"json_schema": {"schema": inner}}
+                                          if kind == "json_schema" else {"format": inner})},
+    st.sampled_from(["json_schema", "structural_tag"]),
+    _json,
+)  # fmt: skip
 
 
-@settings(deadline=None, derandomize=True)
+@settings(deadline=None, derandomize=True, max_examples=300)
 @given(
     tools=st.lists(_tool, max_size=3),
-    choice=st.sampled_from(["auto", "required", {"function": {"name": "f"}}]) | _json,
+    choice=_choices | _json,
     parallel=st.booleans(),
-    response_format=_json,
+    response_format=_formats | _json,
+    parser=st.sampled_from(["", *FAMILIES, "gpt-oss"]),
 )
 def test_any_json_becomes_a_constraint_or_is_refused(
-    tools: Any, choice: Any, parallel: bool, response_format: Any
+    tools: Any, choice: Any, parallel: bool, response_format: Any, parser: str
 ) -> None:
-    body = {"messages": [], "tools": tools, "tool_choice": choice}
+    body = {"messages": [], "tools": tools, "tool_choice": choice, "parallel_tool_calls": parallel}
     if isinstance(response_format, dict):
         body["response_format"] = response_format
     with suppress(BadRequest):
         asked = decode_chat_request(json.dumps(body).encode())
-        response_constraint(asked)
-        chosen = choose_tools(asked)
-        if chosen.forced:
-            assert chosen.shown
-            json.loads(forced_call_constraint(chosen.shown, parallel=parallel)[1])
+        found = choose_grammar(asked, choose_tools(asked), parser)
+        if found.constraint is not None and found.constraint[0] != "regex":
+            json.loads(found.constraint[1])
