@@ -21,8 +21,11 @@ from sglrouter.config import Settings, load_settings, parse_endpoint
 from sglrouter.errors import ConfigError
 from sglrouter.http import failures
 from sglrouter.http.chat import ChatCompletions
+from sglrouter.http.parse import ParseCalls, ParseReasoning
 from sglrouter.http.service import Health, Liveness, Models
+from sglrouter.memory import give_back_memory
 from sglrouter.model import Model, load_model
+from sglrouter.offload import Offload
 
 logger = logging.getLogger(__name__)
 
@@ -40,12 +43,18 @@ class Router(falcon.App[falcon.Request, falcon.Response]):
         self.model = model
         self.pool = pool
         failures.install(self)
+        model.prompts.encoder.run = Offload(settings.tokenizer_threads)
+        calls, reasoning = ParseCalls(settings, model), ParseReasoning(settings, model)
+        self.add_route("/parse/function_call", calls)
+        self.add_route("/parse_function_call", calls, suffix="sglang")
+        self.add_route("/parse/reasoning", reasoning)
+        self.add_route("/separate_reasoning", reasoning, suffix="sglang")
         models = Models(model, pool)
         self.add_route("/v1/chat/completions", ChatCompletions(settings, model, pool))
         self.add_route("/v1/models", models)
         self.add_route("/v1/models/{name:path}", models, suffix="one")
-        self.add_route("/health", Health(pool))
-        self.add_route("/readiness", Health(pool))
+        self.add_route("/health", Health(pool, model))
+        self.add_route("/readiness", Health(pool, model))
         self.add_route("/liveness", Liveness())
 
 
@@ -60,15 +69,14 @@ def create_app(settings: Settings | None = None) -> Router:
     """
     settings = load_settings() if settings is None else settings
     model = load_model(settings, model_directory(settings))
+    give_back_memory()
     if not model.prompts.has_template:
         logger.warning("the model has no chat template: set chat_template to a Jinja file")
-    for name in ("tool_call_parser", "reasoning_parser"):
-        if getattr(settings, name):
-            logger.warning(
-                "%s = %s is accepted, but this version passes the model's text on as it is",
-                name,
-                getattr(settings, name),
-            )
+    logger.info(
+        "tool calls are read as %s, reasoning as %s",
+        model.formats.tool_parser or "text",
+        model.formats.reasoning_parser or "text",
+    )
     endpoints = [parse_endpoint(text) for text in settings.engine]
     return Router(settings, model, Pool(endpoints, connector(settings.channel)))
 

@@ -59,17 +59,96 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = ""
     chat_template: Annotated[
-        str, Meta(description="Jinja file that replaces the model's own chat template.")
+        str,
+        Meta(
+            description="File that replaces the model's own chat templates: Jinja, or JSON with "
+            "the field `chat_template`."
+        ),
     ] = ""
+    chat_template_name: Annotated[
+        str,
+        Meta(
+            description="Which of the model's chat templates to use; empty means `tool_use` where "
+            "there are tools and it exists, else `default`."
+        ),
+    ] = ""
+    default_chat_template_kwargs: Annotated[
+        dict[str, Any],
+        Meta(
+            description="Variables for the chat template where a request leaves them out, as a "
+            'JSON object or a TOML table, such as `{"enable_thinking": false}`.'
+        ),
+    ] = msgspec.field(default_factory=dict)
+    chat_template_timeout: Annotated[
+        float, Meta(gt=0, description="Longest time that the chat template may work on a request.")
+    ] = 2.0
+    max_prompt: Annotated[
+        int, Meta(ge=1024, description="Longest prompt that is rendered, in characters.")
+    ] = 64 * 1024 * 1024
+    sort_tools: Annotated[
+        bool,
+        Meta(
+            description="Whether tools are shown to the model with their keys sorted, so that "
+            "clients that order them otherwise share an engine's prefix cache."
+        ),
+    ] = False
+    tokenizer_threads: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=64,
+            description="Threads of a worker that tokenize long prompts while its streams go on; "
+            "0 means one for each core, up to four.",
+        ),
+    ] = 0
+    tokenizer_cache: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=2**40,
+            description="Memory of a worker for the tokens of earlier messages, which come again "
+            "with each turn of a conversation (only with fastokens); 0 keeps none.",
+        ),
+    ] = 16 * 1024 * 1024
+    control_tokens: Annotated[
+        str,
+        Meta(
+            pattern="^(allow|text)$",
+            description="What text such as `<|im_end|>` in messages and tools is to the model: "
+            "`allow` makes it the control token, as Hugging Face does, `text` never does.",
+        ),
+    ] = "allow"
     model_name: Annotated[
         str, Meta(description="Name shown in /v1/models; empty means the folder's or the engine's.")
     ] = ""
     tool_call_parser: Annotated[
-        str, Meta(description="Format of the model's tool calls, as SGLang names it.")
-    ] = ""
+        str,
+        Meta(
+            description="Format of the model's tool calls, as SGLang names it; `auto` to be told "
+            "by its chat template, empty to pass them on as text."
+        ),
+    ] = "auto"
     reasoning_parser: Annotated[
-        str, Meta(description="Format of the model's reasoning, as SGLang names it.")
-    ] = ""
+        str,
+        Meta(
+            description="Format of the model's reasoning, as SGLang names it; `auto` to be told "
+            "by its chat template, empty to pass it on as text."
+        ),
+    ] = "auto"
+    reasoning_field: Annotated[
+        str,
+        Meta(
+            pattern="^(reasoning_content|reasoning|both)$",
+            description="The field of messages and deltas that reasoning goes into.",
+        ),
+    ] = "reasoning_content"
+    unknown_tools: Annotated[
+        str,
+        Meta(
+            pattern="^(forward|drop)$",
+            description="What becomes of calls of functions that the request does not have.",
+        ),
+    ] = "forward"
     context_length: Annotated[
         int,
         Meta(
@@ -111,6 +190,36 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     max_n: Annotated[
         int, Meta(ge=1, le=128, description="Largest n, the choices of one request.")
     ] = 16
+    max_json_depth: Annotated[
+        int,
+        Meta(
+            ge=10,
+            le=500,
+            description="Deepest nesting of a request body, the schemas of tools in it included.",
+        ),
+    ] = 100
+    max_json_values: Annotated[
+        int, Meta(ge=1000, description="Most values in a request body, each of which takes memory.")
+    ] = 500_000
+    max_logprobs: Annotated[
+        int,
+        Meta(
+            ge=1000,
+            description="Most log probabilities of an answer that is not streamed: n times tokens "
+            "times 1 + top_logprobs.",
+        ),
+    ] = 16_000_000
+    max_grammar: Annotated[
+        int,
+        Meta(ge=1000, description="Longest grammar or schema sent to an engine, in characters."),
+    ] = 1_000_000
+    lora_adapters: Annotated[
+        list[str],
+        Meta(
+            description="LoRA adapters that clients may ask for, each as NAME=ID with the id of "
+            "the engine, separated by commas."
+        ),
+    ] = msgspec.field(default_factory=list)
     keepalive: Annotated[
         int, Meta(ge=1, le=600, description="How long an idle client connection is kept.")
     ] = 5
@@ -182,6 +291,7 @@ def parse_endpoint(text: str) -> Endpoint:
 
 _TYPES = get_type_hints(Settings, include_extras=True)
 _FIELDS = tuple(field.name for field in msgspec.structs.fields(Settings))
+_LISTS = ("engine", "lora_adapters")
 
 
 def load_settings(
@@ -238,6 +348,7 @@ def settings_table() -> str:
         default = getattr(defaults, name)
         shown = ",".join(default) if isinstance(default, list) else str(default)
         shown = shown.lower() if isinstance(default, bool) else shown
+        shown = "" if default == {} else shown
         lines.append(
             f"| `{name}` | {f'`{shown}`' if shown else 'empty'} | {_description(name)} | "
             f"{', '.join(originals.get(name, []))} |"
@@ -262,18 +373,22 @@ def _read_toml(path: str) -> dict[str, Any]:
 
 def _checked(source: str, name: str, value: Any) -> Any:
     """Converts one value to its setting's type, or says what is wrong with it."""
-    if name == "engine":
-        if isinstance(value, str):
-            value = [item.strip() for item in value.split(",") if item.strip()]
-        if isinstance(value, list):
-            for item in value:
-                try:
-                    parse_endpoint(str(item))
-                except ValueError as exc:
-                    raise ConfigError(f"{source}: {exc}") from exc
+    if name in _LISTS and isinstance(value, str):
+        value = [item.strip() for item in value.split(",") if item.strip()]
+    if name == "engine" and isinstance(value, list):
+        for item in value:
+            try:
+                parse_endpoint(str(item))
+            except ValueError as exc:
+                raise ConfigError(f"{source}: {exc}") from exc
     elif name == "log_level" and isinstance(value, str):
         value = value.lower()
         value = _LOG_LEVELS.get(value, value)
+    elif name == "default_chat_template_kwargs" and isinstance(value, str):
+        try:
+            value = msgspec.json.decode(value or "{}")
+        except msgspec.DecodeError as exc:
+            raise ConfigError(f"{source}: not valid JSON: {exc} (got {value!r})") from exc
     try:
         converted = msgspec.convert(value, _TYPES[name], strict=False)
     except msgspec.ValidationError as exc:

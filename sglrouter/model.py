@@ -6,13 +6,18 @@ import time
 from pathlib import Path
 
 import msgspec
+import tokenizers
 
 from sglrouter.config import Settings
 from sglrouter.output.detokenizer import DetokenizerFactory
-from sglrouter.prompt.conversation import PromptBuilder
-from sglrouter.prompt.fast_tokenizer import fast_encoder
-from sglrouter.prompt.model_files import ModelFiles, read_model_files
-from sglrouter.prompt.tokenizer import load_tokenizer, vocabulary_size
+from sglrouter.output.formats.registry import ModelFormats, choose_formats
+from sglrouter.output.reading import Reading
+from sglrouter.prompt.conversation import PromptBuilder, PromptOptions
+from sglrouter.prompt.encoder import Encoder, ReferenceLibrary
+from sglrouter.prompt.fast_tokenizer import fast_library
+from sglrouter.prompt.model_files import ModelFiles, read_model_files, read_template_file
+from sglrouter.prompt.special_tokens import ends_of
+from sglrouter.prompt.tokenizer import read_tokenizer, vocabulary_size
 
 
 class Model(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,6 +32,7 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
         context_length: In tokens; 0 if unknown.
         prompts: Conversation to ids.
         detokenizers: Ids to text.
+        formats: How it writes tool calls and reasoning.
     """
 
     name: str
@@ -36,6 +42,22 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
     context_length: int
     prompts: PromptBuilder
     detokenizers: DetokenizerFactory
+    formats: ModelFormats
+    _shown: dict[frozenset[str], frozenset[int]] = msgspec.field(default_factory=dict)
+
+    def shown_tokens(self, reading: Reading) -> frozenset[int]:
+        """The special tokens that have to be text for an answer to be read."""
+        markers = reading.markers
+        if markers not in self._shown:
+            self._shown[markers] = self.detokenizers.special_tokens_in(markers)
+        return self._shown[markers]
+
+
+def _template_source(settings: Settings, files: ModelFiles) -> str:
+    sources = files.chat_templates
+    if settings.chat_template:
+        sources = read_template_file(Path(settings.chat_template))
+    return "\n".join(sources.values())
 
 
 def load_model(settings: Settings, directory: Path) -> Model:
@@ -49,18 +71,43 @@ def load_model(settings: Settings, directory: Path) -> Model:
         ConfigError: A file is missing or wrong.
     """
     files = read_model_files(directory)
-    tokenizer = load_tokenizer(files.directory)
+    tokenizer, source = read_tokenizer(files.directory)
+    fast = fast_library(source, tokenizer)
+    if fast is not None:
+        fast.remember(settings.tokenizer_cache)
+    encoder = Encoder(fast or ReferenceLibrary(tokenizer), ends_of(tokenizer))
+    detokenizers = DetokenizerFactory(tokenizer)
+    vocab_size = files.vocab_size or vocabulary_size(tokenizer)
+    formats = choose_formats(
+        settings.tool_call_parser,
+        settings.reasoning_parser,
+        _template_source(settings, files),
+        tokenizer.get_vocab(),
+    )
+    text_only = settings.control_tokens == "text"
+    if fast is not None and detokenizers.vocabulary is not None and not text_only:
+        # Nobody encodes or decodes with it any more; only its added tokens are asked for.
+        tokenizer.model = tokenizers.models.BPE()
     return Model(
         # A folder in the cache is named by a digest.
         name=settings.model_name or (files.name if settings.tokenizer else ""),
         created=int(time.time()),
         files=files,
-        vocab_size=files.vocab_size or vocabulary_size(tokenizer),
+        vocab_size=vocab_size,
         context_length=settings.context_length or files.context_length,
         prompts=PromptBuilder(
             files,
-            fast_encoder(files.directory / "tokenizer.json", tokenizer) or tokenizer,
-            Path(settings.chat_template) if settings.chat_template else None,
+            encoder,
+            PromptOptions(
+                template_file=Path(settings.chat_template) if settings.chat_template else None,
+                template_name=settings.chat_template_name,
+                variables=settings.default_chat_template_kwargs,
+                sort_tools=settings.sort_tools,
+                seconds=settings.chat_template_timeout,
+                characters=settings.max_prompt,
+            ),
+            tokenizer if text_only else None,
         ),
-        detokenizers=DetokenizerFactory(tokenizer),
+        detokenizers=detokenizers,
+        formats=formats,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import runpy
 from pathlib import Path
 from typing import Any
 
@@ -329,3 +330,25 @@ def test_the_documentation_holds_the_table() -> None:
     if not page.is_file():
         pytest.skip("there is no docs/configuration.md")
     assert settings_table() in page.read_text(encoding="utf-8")
+
+
+def test_the_documentation_holds_every_parser() -> None:
+    page = ROOT / "docs" / "parsers.md"
+    if not page.is_file():
+        pytest.skip("there is no docs/parsers.md")
+    generate: Any = runpy.run_path(str(ROOT / "docs" / "generate.py"))
+    assert page.read_text(encoding="utf-8") == generate["parsers"]()
+
+
+def test_template_variables_are_json_in_the_environment_and_a_table_in_a_file(
+    tmp_path: Path,
+) -> None:
+    name = "SGLROUTER_DEFAULT_CHAT_TEMPLATE_KWARGS"
+    wanted = {"enable_thinking": False, "x": {"y": [1]}}
+    text = '{"enable_thinking": false, "x": {"y": [1]}}'
+    assert load_settings({name: text}).default_chat_template_kwargs == wanted
+    table = "[default_chat_template_kwargs]\nenable_thinking = false\nx = {y = [1]}\n"
+    assert from_toml(tmp_path, table).default_chat_template_kwargs == wanted
+    assert load_settings({name: ""}).default_chat_template_kwargs == {}
+    for wrong in ("{", "[]", "3", "thinking"):
+        assert error({name: wrong}).startswith(f"{name}: ")

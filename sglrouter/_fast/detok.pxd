@@ -16,6 +16,8 @@ cdef class Detokenizer:
     cdef bint skip_special
     cdef uint32_t* stop_ids    # few, so they are searched one by one
     cdef Py_ssize_t stop_count
+    cdef uint32_t* shown
+    cdef Py_ssize_t shown_count
     cdef bint strip
     cdef list starts           # of tokens whose place in the text is known
     cdef list begun            # offsets in `pending` of the tokens after those
@@ -27,6 +29,7 @@ cdef class Detokenizer:
     cdef readonly Py_ssize_t produced
 
     cdef int _append(self, Py_ssize_t token) except -1
+    cdef bint _shows(self, Py_ssize_t token) noexcept
     cdef int _push(self, Py_ssize_t token) except -1
     cdef int _locate(self, Py_ssize_t stop, Py_ssize_t at, Py_ssize_t place, int width) except -1
     cdef bytes _release(self, bint last)

@@ -131,6 +131,7 @@ cdef class Detokenizer:
         strip_leading_space: Whether one space at the very start is dropped, as
             SentencePiece decoding does.
         want_starts: Whether to record where in the text each token begins.
+        shown: Ids of special tokens that are text all the same.
 
     Attributes:
         produced: Bytes of text returned so far.
@@ -143,12 +144,17 @@ cdef class Detokenizer:
         stop_ids=(),
         bint strip_leading_space=False,
         bint want_starts=False,
+        shown=(),
     ):
         self.vocabulary = vocabulary
         self.skip_special = skip_special
         self.stop_ids = <uint32_t*>PyMem_Malloc((len(stop_ids) + 1) * sizeof(uint32_t))
-        if self.stop_ids == NULL:
+        self.shown = <uint32_t*>PyMem_Malloc((len(shown) + 1) * sizeof(uint32_t))
+        if self.stop_ids == NULL or self.shown == NULL:
             raise MemoryError()
+        for token in shown:
+            self.shown[self.shown_count] = token
+            self.shown_count += 1
         for token in stop_ids:
             self.stop_ids[self.stop_count] = token
             self.stop_count += 1
@@ -160,6 +166,7 @@ cdef class Detokenizer:
     def __dealloc__(self):
         PyMem_Free(self.pending)
         PyMem_Free(self.stop_ids)
+        PyMem_Free(self.shown)
 
     cdef int _append(self, Py_ssize_t token) except -1:
         cdef Vocabulary vocabulary = self.vocabulary
@@ -168,7 +175,9 @@ cdef class Detokenizer:
         cdef void* grown
         if self.begun is not None:
             self.begun.append(self.length)
-        if token >= vocabulary.size or (self.skip_special and vocabulary.special[token]):
+        if token >= vocabulary.size:
+            return 0
+        if self.skip_special and vocabulary.special[token] and not self._shows(token):
             return 0
         start = vocabulary.offsets[token]
         size = vocabulary.offsets[token + 1] - start
@@ -181,6 +190,13 @@ cdef class Detokenizer:
         memcpy(self.pending + self.length, vocabulary.blob + start, size)
         self.length += size
         return 0
+
+    cdef bint _shows(self, Py_ssize_t token) noexcept:
+        cdef Py_ssize_t i
+        for i in range(self.shown_count):
+            if self.shown[i] == token:
+                return True
+        return False
 
     cdef int _push(self, Py_ssize_t token) except -1:
         cdef Py_ssize_t i

@@ -2,6 +2,7 @@ from collections.abc import Callable
 
 from sglrouter._fast.chunked import BodyWriter
 from sglrouter._fast.detok import Detokenizer
+from sglrouter._fast.parse import OutputParser
 from sglrouter._fast.scan import StopMatcher
 from sglrouter._fast.sse import ChunkFramer
 from sglrouter._fast.wire import GenerateReader
@@ -17,6 +18,7 @@ class TextSink(Sink):
         reader: GenerateReader,
         decoder: Detokenizer,
         matcher: StopMatcher | None,
+        parser: OutputParser | None,
         framer: ChunkFramer,
         writer: BodyWriter,
         on_trouble: Callable[[], None],

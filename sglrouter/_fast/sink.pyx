@@ -10,9 +10,15 @@ shares the sink's parts, and so goes on where the sink has stopped.
 
 from sglrouter._fast.chunked cimport BodyWriter, monotonic
 from sglrouter._fast.detok cimport Detokenizer
+from sglrouter._fast.parse cimport OutputParser
 from sglrouter._fast.scan cimport StopMatcher
 from sglrouter._fast.sse cimport ChunkFramer
 from sglrouter._fast.wire cimport GenerateReader
+
+cdef enum:
+    # As OutputParser.passes() has them.
+    TO_CONTENT = 0
+    TO_REASONING = 1
 
 
 cdef class Sink:
@@ -28,6 +34,7 @@ cdef class TextSink(Sink):
 
     Args:
         reader, decoder, matcher: The parts of the choice's Sample.
+        parser: Splits its text; None if all of it is content.
         framer: Frames its text.
         writer: Writes to the client; other choices may use it, too.
         on_trouble: Called when the client does not take what was written, or `failure`
@@ -41,6 +48,7 @@ cdef class TextSink(Sink):
     cdef GenerateReader reader
     cdef Detokenizer decoder
     cdef StopMatcher matcher
+    cdef OutputParser parser
     cdef ChunkFramer framer
     cdef BodyWriter writer
     cdef object on_trouble
@@ -52,6 +60,7 @@ cdef class TextSink(Sink):
         GenerateReader reader not None,
         Detokenizer decoder not None,
         StopMatcher matcher,
+        OutputParser parser,
         ChunkFramer framer not None,
         BodyWriter writer not None,
         on_trouble,
@@ -59,12 +68,14 @@ cdef class TextSink(Sink):
         self.reader = reader
         self.decoder = decoder
         self.matcher = matcher
+        self.parser = parser
         self.framer = framer
         self.writer = writer
         self.on_trouble = on_trouble
 
     cdef bint accept(self, list messages) except -1:
         cdef bytes text
+        cdef bytes events
         if self.failure is not None or self.writer.kept:
             return False
         if self.matcher is not None and self.matcher.matched is not None:
@@ -76,12 +87,37 @@ cdef class TextSink(Sink):
             text = self.decoder.feed(self.reader)
             if self.matcher is not None:
                 text = self.matcher.feed(text)
-            if text and not self.writer.write(self.framer.content(text)):
-                self.on_trouble()
+            if text:
+                events = self._events(text)
+                if events and not self.writer.write(events):
+                    self.on_trouble()
+            if self.parser is not None and self.parser._in_reasoning():
+                self.reader.reasoning_seen = self.reader.completion_tokens
         except Exception as exc:
             self.failure = exc
             self.on_trouble()
         return True
+
+    cdef bytes _events(self, bytes text):
+        """What new text comes to; maybe nothing yet."""
+        cdef int kind = TO_CONTENT
+        cdef bytes events
+        if self.parser is not None:
+            kind = self.parser.passes(text)
+        if kind == TO_CONTENT:
+            return self.framer.content(text)
+        if kind == TO_REASONING:
+            return self.framer.reasoning(text)
+        self.parser.feed(text)
+        content, reasoning, calls = self.parser.take()
+        events = b""
+        if reasoning:
+            events += self.framer.reasoning(reasoning)
+        if content:
+            events += self.framer.content(content)
+        for call in calls:
+            events += self.framer.call(call)
+        return events
 
     def feed(self, list messages not None):
         """Takes all of `messages`, or none and returns False."""

@@ -126,6 +126,9 @@ def escape_line_ends(bytes document not None):
     return document
 
 
+cdef bytes NO_LOGPROBS = b'"logprobs":null,"finish_reason":null}]}\n\n'
+
+
 cdef class ChunkFramer:
     """The chat.completion.chunk events of one choice of one completion.
 
@@ -134,9 +137,17 @@ cdef class ChunkFramer:
         created: Unix time in seconds, the same in every chunk.
         model: The model name that the client asked for.
         index: The choice's index.
+        reasoning_fields: The names of delta's fields that reasoning goes into.
     """
 
-    def __cinit__(self, str completion_id not None, created, str model not None, index):
+    def __cinit__(
+        self,
+        str completion_id not None,
+        created,
+        str model not None,
+        index,
+        reasoning_fields=("reasoning_content",),
+    ):
         self.head = (
             b'data: {"id":%b,"object":"chat.completion.chunk","created":%d,"model":%b,'
             b'"choices":[{"index":%d,"delta":{'
@@ -147,12 +158,12 @@ cdef class ChunkFramer:
             index,
         )
         self.content_head = self.head + b'"content":"'
+        self.reasoning_heads = [b'"%b":"' % name.encode() for name in reasoning_fields]
+        self.reasoning_heads[0] = self.head + self.reasoning_heads[0]
 
     def role(self):
         """The first chunk: who speaks."""
-        return self.head + (
-            b'"role":"assistant","content":""},"logprobs":null,"finish_reason":null}]}\n\n'
-        )
+        return self.head + b'"role":"assistant","content":""},' + NO_LOGPROBS
 
     cpdef bytes content(self, bytes text, bytes logprobs=None):
         """A chunk of text.
@@ -163,22 +174,44 @@ cdef class ChunkFramer:
         """
         if text is None:
             raise TypeError("text is None")
-        if logprobs is None:
-            return _wrap(
-                self.content_head, text, b'"},"logprobs":null,"finish_reason":null}]}\n\n'
-            )
-        return _wrap(
-            self.content_head,
-            text,
-            b'"},"logprobs":%b,"finish_reason":null}]}\n\n' % escape_line_ends(logprobs),
-        )
+        return _wrap(self.content_head, text, b'"},' + _tail(logprobs))
 
-    def tool_calls(self, bytes calls not None):
-        """A chunk of tool calls, given as the JSON of delta.tool_calls."""
-        return self.head + (
-            b'"tool_calls":%b},"logprobs":null,"finish_reason":null}]}\n\n'
-            % escape_line_ends(calls)
-        )
+    cpdef bytes reasoning(self, bytes text, bytes logprobs=None):
+        """A chunk of reasoning; see content()."""
+        cdef bytes event
+        cdef Py_ssize_t i
+        cdef Py_ssize_t last = len(self.reasoning_heads) - 1
+        if text is None:
+            raise TypeError("text is None")
+        if last == 0:
+            return _wrap(<bytes>self.reasoning_heads[0], text, b'"},' + _tail(logprobs))
+        event = b""
+        for i in range(last):
+            event += _wrap(<bytes>self.reasoning_heads[i], text, b'",')
+        return event + _wrap(<bytes>self.reasoning_heads[last], text, b'"},' + _tail(logprobs))
+
+    cpdef bytes call(self, tuple delta, bytes logprobs=None):
+        """A chunk with a piece of a tool call.
+
+        Id, type and name come once, with the first piece: clients join the pieces.
+
+        Args:
+            delta: (number, id, name, arguments), with id and name None but for the
+                first piece.
+            logprobs: See content().
+        """
+        cdef bytes head
+        if delta is None:
+            raise TypeError("delta is None")
+        number, call_id, name, arguments = delta
+        if call_id is None:
+            head = b'"tool_calls":[{"index":%d,"function":{"arguments":"' % number
+        else:
+            head = (
+                b'"tool_calls":[{"index":%d,"id":%b,"type":"function",'
+                b'"function":{"name":%b,"arguments":"'
+            ) % (number, json_string(call_id.encode()), json_string(name.encode()))
+        return _wrap(self.head + head, arguments, b'"}}]},' + _tail(logprobs))
 
     def finish(self, str reason not None, matched_stop=None):
         """The last chunk: why the sample ended, and at which stop token or string."""
@@ -186,3 +219,10 @@ cdef class ChunkFramer:
             json_string(reason.encode()),
             b"null" if matched_stop is None else json.dumps(matched_stop).encode(),
         )
+
+
+cdef bytes _tail(bytes logprobs):
+    """What follows the delta of a choice that goes on."""
+    if logprobs is None:
+        return NO_LOGPROBS
+    return b'"logprobs":%b,"finish_reason":null}]}\n\n' % escape_line_ends(logprobs)

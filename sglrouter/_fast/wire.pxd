@@ -13,6 +13,7 @@ cdef class GenerateReader:
     cdef readonly uint32_t completion_tokens
     cdef readonly uint32_t cached_tokens
     cdef readonly uint32_t reasoning_tokens
+    cdef public uint32_t reasoning_seen
     cdef readonly str finish_reason
     cdef readonly object matched_stop
     cdef readonly object failure

@@ -5,6 +5,7 @@ class GenerateReader:
     completion_tokens: int
     cached_tokens: int
     reasoning_tokens: int
+    reasoning_seen: int
     finish_reason: str | None
     matched_stop: int | str | None
     failure: tuple[str, str] | None
@@ -15,4 +16,5 @@ class GenerateReader:
     def take_ids(self) -> list[int]: ...
     def take_logprobs(self) -> list[tuple[int, float, list[tuple[int, float]]]]: ...
 
+def largest_id(ids: Sequence[int]) -> int: ...
 def tokenized_input(text: bytes, ids: Sequence[int]) -> bytes: ...

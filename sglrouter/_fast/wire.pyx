@@ -10,6 +10,15 @@ read nothing outside.
 The field numbers are those of proto/sglang_scheduler.proto.
 """
 
+from array import array
+
+from cpython.buffer cimport (
+    PyBUF_FORMAT,
+    PyBUF_ND,
+    PyBuffer_Release,
+    PyObject_CheckBuffer,
+    PyObject_GetBuffer,
+)
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.mem cimport PyMem_Free, PyMem_Realloc
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
@@ -142,6 +151,7 @@ cdef class GenerateReader:
     Attributes:
         prompt_tokens, completion_tokens, cached_tokens, reasoning_tokens: The engine's
             totals so far.
+        reasoning_seen: How many tokens its owner has found to be reasoning.
         finish_reason: "stop", "length" or "abort" once the sample is complete.
         matched_stop: The token id or stop string that ended it, or None.
         failure: (message, HTTP status digits or "") where an engine before SGLang
@@ -363,39 +373,87 @@ cdef inline int _varint_size(uint64_t value) noexcept:
     return size
 
 
+cdef object _as_buffer(ids):
+    """Ids as something with a buffer: what has one already, else an array of them."""
+    return ids if PyObject_CheckBuffer(ids) else array("I", ids)
+
+
+cdef Py_ssize_t _count_ids(const Py_buffer* view) except -1:
+    if view.itemsize != 1 and view.itemsize != 4:
+        raise ValueError(f"ids must be 32 bits wide, not {8 * view.itemsize}")
+    if view.len % 4:
+        raise ValueError(f"ids of 32 bits cannot fill {view.len} bytes")
+    return view.len // 4
+
+
+cdef inline uint32_t _id_at(const uint8_t* ids, Py_ssize_t i) noexcept:
+    # Nobody promises that the buffer is aligned.
+    cdef uint32_t token
+    memcpy(&token, ids + 4 * i, 4)
+    return token
+
+
+def largest_id(ids not None):
+    """Returns the largest of a prompt's ids, as tokenized_input takes them; -1 for none."""
+    cdef object buffer = _as_buffer(ids)
+    cdef Py_buffer view
+    cdef uint32_t largest = 0
+    cdef Py_ssize_t count, i
+    PyObject_GetBuffer(buffer, &view, PyBUF_FORMAT | PyBUF_ND)
+    try:
+        count = _count_ids(&view)
+        for i in range(count):
+            largest = max(largest, _id_at(<const uint8_t*>view.buf, i))
+    finally:
+        PyBuffer_Release(&view)
+    return largest if count else -1
+
+
 def tokenized_input(bytes text not None, ids not None):
     """Serializes field 2 of a GenerateRequest, its TokenizedInput.
 
     Args:
         text: The prompt in UTF-8.
-        ids: The prompt's token ids.
+        ids: The prompt's token ids: a buffer of uint32 in the machine's byte order, or
+            a sequence of integers.
+
+    Raises:
+        ValueError: The buffer does not hold values of 32 bits.
+        OverflowError: An integer does not fit into 32 bits.
     """
-    cdef Py_ssize_t count = len(ids)
+    cdef object buffer = _as_buffer(ids)
+    cdef Py_buffer view
+    cdef const uint8_t* source
     cdef Py_ssize_t text_size = PyBytes_GET_SIZE(text)
-    # An id of 32 bits takes five bytes at most; a tag and a length, eleven.
-    cdef bytes packed = PyBytes_FromStringAndSize(NULL, 5 * count)
-    cdef uint8_t* out = <uint8_t*>PyBytes_AS_STRING(packed)
-    cdef uint8_t* end = out
-    cdef uint32_t token
-    for token in ids:
-        end = _put_varint(end, token)
-    cdef Py_ssize_t ids_size = end - out
+    cdef Py_ssize_t ids_size = 0
     cdef Py_ssize_t inner = 0
-    if text_size:
-        inner += 1 + _varint_size(text_size) + text_size
-    if count:
-        inner += 1 + _varint_size(ids_size) + ids_size
-    cdef bytes message = PyBytes_FromStringAndSize(NULL, 1 + _varint_size(inner) + inner)
-    cdef uint8_t* at = <uint8_t*>PyBytes_AS_STRING(message)
-    at[0] = (2 << 3) | BYTES
-    at = _put_varint(at + 1, inner)
-    if text_size:
-        at[0] = (1 << 3) | BYTES
-        at = _put_varint(at + 1, text_size)
-        memcpy(at, PyBytes_AS_STRING(text), text_size)
-        at += text_size
-    if count:
+    cdef Py_ssize_t count, i
+    cdef bytes message
+    cdef uint8_t* at
+    PyObject_GetBuffer(buffer, &view, PyBUF_FORMAT | PyBUF_ND)
+    try:
+        count = _count_ids(&view)
+        source = <const uint8_t*>view.buf
+        for i in range(count):
+            ids_size += _varint_size(_id_at(source, i))
+        if text_size:
+            inner += 1 + _varint_size(text_size) + text_size
+        if count:
+            inner += 1 + _varint_size(ids_size) + ids_size
+        message = PyBytes_FromStringAndSize(NULL, 1 + _varint_size(inner) + inner)
+        at = <uint8_t*>PyBytes_AS_STRING(message)
         at[0] = (2 << 3) | BYTES
-        at = _put_varint(at + 1, ids_size)
-        memcpy(at, out, ids_size)
+        at = _put_varint(at + 1, inner)
+        if text_size:
+            at[0] = (1 << 3) | BYTES
+            at = _put_varint(at + 1, text_size)
+            memcpy(at, PyBytes_AS_STRING(text), text_size)
+            at += text_size
+        if count:
+            at[0] = (2 << 3) | BYTES
+            at = _put_varint(at + 1, ids_size)
+            for i in range(count):
+                at = _put_varint(at, _id_at(source, i))
+    finally:
+        PyBuffer_Release(&view)
     return message

@@ -25,7 +25,7 @@ from sglrouter.backend.generation import Generation, News
 from sglrouter.errors import ClientGone, RouterError
 from sglrouter.http.client import Client
 from sglrouter.output.chat import HEARTBEAT, ChatStream
-from sglrouter.output.sample import Sample
+from sglrouter.output.choice import Choice
 
 logger = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ class EventStream(Iterator[bytes]):
 
     Args:
         stream: Makes the events.
-        samples: The completion's samples.
+        choices: The completion's choices.
         generation: Where their messages come from.
         heartbeat: Seconds of silence after which a comment is sent.
         client: The client, if it can be written to directly.
@@ -51,14 +51,14 @@ class EventStream(Iterator[bytes]):
     def __init__(
         self,
         stream: ChatStream,
-        samples: list[Sample],
+        choices: list[Choice],
         generation: Generation,
         *,
         heartbeat: float,
         client: Client | None = None,
     ) -> None:
         self._stream = stream
-        self._samples = samples
+        self._choices = choices
         self._generation = generation
         self._heartbeat = heartbeat
         self._client = client
@@ -129,7 +129,7 @@ class EventStream(Iterator[bytes]):
         events = b""
         for index, messages in news:
             events += self._stream.feed(index, messages)
-            sample = self._samples[index]
+            sample = self._choices[index].sample
             if sample.failure is not None:
                 return events, sample.failure
             if sample.finish_reason is not None:
@@ -173,7 +173,7 @@ class EventStream(Iterator[bytes]):
         """Has plain text written without us."""
         if client.writer is None or self._blocked or self._ended:
             return
-        for index in range(len(self._samples)):
+        for index in range(len(self._choices)):
             sink = self._stream.sink(index, client.writer, self._on_trouble)
             if sink is not None and self._generation.is_running(index):
                 self._sinks.append(sink)

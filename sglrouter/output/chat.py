@@ -16,13 +16,13 @@ from sglrouter._fast.chunked import BodyWriter
 from sglrouter._fast.sink import TextSink
 from sglrouter._fast.sse import ChunkFramer, escape_line_ends
 from sglrouter.errors import RouterError
+from sglrouter.output.choice import Choice, Piece
 from sglrouter.output.logprobs import chat_logprobs
-from sglrouter.output.sample import Sample, TokenLogprob
-from sglrouter.output.tools.calls import CallDelta
-from sglrouter.output.tools.json_array import JsonArrayCalls
+from sglrouter.output.sample import TokenLogprob
 
 DONE = b"data: [DONE]\n\n"
 HEARTBEAT = b": ping\n\n"
+REASONING_FIELDS = ("reasoning_content",)
 
 _encode = msgspec.json.Encoder().encode
 
@@ -46,63 +46,74 @@ class ChatStream:
 
     Args:
         head: What every chunk repeats.
-        samples: One for each choice.
+        choices: One for each sample.
         piece: Gives the bytes of a token id, for logprobs.
         include_usage: Whether to end with a chunk of token counts.
-        forced_calls: Whether the answers are tool calls by constraint.
+        continuous_usage: Whether every chunk has the counts so far.
+        reasoning_fields: The names of the fields that reasoning goes into.
     """
 
     def __init__(
         self,
         head: ChatHead,
-        samples: Sequence[Sample],
+        choices: Sequence[Choice],
         piece: Callable[[int], bytes],
         *,
-        include_usage: bool,
-        forced_calls: bool = False,
+        include_usage: bool = False,
+        continuous_usage: bool = False,
+        reasoning_fields: Sequence[str] = REASONING_FIELDS,
     ) -> None:
         self._head = head
-        self._samples = samples
+        self._choices = choices
         self._piece = piece
         self._include_usage = include_usage
+        self._continuous_usage = continuous_usage
         self._framers = [
-            ChunkFramer(head.id, head.created, head.model, index) for index in range(len(samples))
+            ChunkFramer(head.id, head.created, head.model, index, reasoning_fields)
+            for index in range(len(choices))
         ]
-        self._parsers = [JsonArrayCalls() if forced_calls else None for _ in samples]
 
     def begin(self) -> bytes:
         """The first chunk of every choice."""
-        return b"".join(framer.role() for framer in self._framers)
+        return self._counted([framer.role() for framer in self._framers])
 
     def feed(self, index: int, messages: Sequence[bytes]) -> bytes:
         """Takes messages of one sample; returns the events they make, maybe none."""
-        sample, framer, parser = self._samples[index], self._framers[index], self._parsers[index]
-        text, logprobs = sample.feed(messages)
-        done = sample.finish_reason is not None
-        calls: list[CallDelta] = []
-        if parser is not None:
-            text, calls = _parse(parser, text, last=done)
-        events = b""
-        if logprobs:
-            events = framer.content(text, _encode(_logprobs(logprobs, self._piece)))
-        elif text:
-            events = framer.content(text)
+        choice, framer = self._choices[index], self._framers[index]
+        content, reasoning, calls, entries = choice.feed(messages)
+        # They go with whatever their tokens have come to, even if that is nothing yet.
+        logprobs = _encode(_logprobs(entries, self._piece)) if entries else None
+        events: list[bytes] = []
+        if reasoning:
+            events.append(framer.reasoning(reasoning, logprobs))
+            logprobs = None
+        if content or (logprobs and not calls):
+            events.append(framer.content(content, logprobs))
+            logprobs = None
         for call in calls:
-            events += framer.tool_calls(_encode([_call_delta(call)]))
-        if done:
-            events += framer.finish(_finish_reason(sample, parser), sample.matched_stop)
-        return events
+            events.append(framer.call(call, logprobs))
+            logprobs = None
+        reason = choice.finish_reason
+        if reason is not None:
+            events.append(framer.finish(reason, choice.matched_stop))
+        return self._counted(events)
+
+    def _counted(self, events: list[bytes]) -> bytes:
+        if self._continuous_usage:
+            counts = b',"usage":' + _encode(usage(self._choices)) + b"}\n\n"
+            events = [event.removesuffix(b"}\n\n") + counts for event in events]
+        return b"".join(events)
 
     def sink(
         self, index: int, writer: BodyWriter, on_trouble: Callable[[], None]
     ) -> TextSink | None:
-        """Writes a choice's text without feed(), which takes what it leaves.
+        """Writes most of a choice without feed(), which takes what it leaves.
 
         None where all has to go through feed().
         """
-        if self._parsers[index] is not None:
+        if self._continuous_usage:
             return None
-        return self._samples[index].sink(self._framers[index], writer, on_trouble)
+        return self._choices[index].sink(self._framers[index], writer, on_trouble)
 
     def end(self) -> bytes:
         """The last events of a completion whose samples are complete."""
@@ -114,7 +125,7 @@ class ChatStream:
             "created": self._head.created,
             "model": self._head.model,
             "choices": [],
-            "usage": usage(self._samples),
+            "usage": usage(self._choices),
         }
         return b"data: " + escape_line_ends(_encode(chunk)) + b"\n\n" + DONE
 
@@ -124,41 +135,58 @@ class ChatStream:
         return b"data: " + escape_line_ends(error.body()) + b"\n\n" + DONE
 
 
-class ChatCompletion:
-    """Gathers a completion's samples into one response.
+class _Gathered:
+    """All pieces of one choice."""
 
-    Args:
-        head: Id, time and model of the response.
-        samples: One for each choice.
-        piece: Gives the bytes of a token id, for logprobs.
-    """
+    def __init__(self) -> None:
+        self.content: list[bytes] = []
+        self.reasoning: list[bytes] = []
+        self.calls: list[dict[str, Any]] = []
+        self.arguments: list[list[bytes]] = []
+        self.logprobs: list[TokenLogprob] = []
+
+    def add(self, piece: Piece) -> None:
+        self.content.append(piece.content)
+        self.reasoning.append(piece.reasoning)
+        self.logprobs += piece.logprobs
+        for number, call_id, name, arguments in piece.calls:
+            if call_id is not None:
+                self.calls.append({"index": number, "id": call_id, "name": name})
+                self.arguments.append([])
+            self.arguments[number].append(arguments)
+
+    def tool_calls(self) -> list[dict[str, Any]]:
+        return [
+            {
+                "index": call["index"],
+                "id": call["id"],
+                "type": "function",
+                "function": {"name": call["name"], "arguments": b"".join(arguments).decode()},
+            }
+            for call, arguments in zip(self.calls, self.arguments, strict=True)
+        ]
+
+
+class ChatCompletion:
+    """Gathers a completion's samples into one response; see ChatStream."""
 
     def __init__(
         self,
         head: ChatHead,
-        samples: Sequence[Sample],
+        choices: Sequence[Choice],
         piece: Callable[[int], bytes],
         *,
-        forced_calls: bool = False,
+        reasoning_fields: Sequence[str] = REASONING_FIELDS,
     ) -> None:
         self._head = head
-        self._samples = samples
+        self._choices = choices
         self._piece = piece
-        self._texts: list[list[bytes]] = [[] for _ in samples]
-        self._calls: list[list[CallDelta]] = [[] for _ in samples]
-        self._logprobs: list[list[TokenLogprob]] = [[] for _ in samples]
-        self._parsers = [JsonArrayCalls() if forced_calls else None for _ in samples]
+        self._reasoning_fields = reasoning_fields
+        self._gathered = [_Gathered() for _ in choices]
 
     def feed(self, index: int, messages: Sequence[bytes]) -> None:
         """Takes messages of one sample."""
-        sample, parser = self._samples[index], self._parsers[index]
-        text, logprobs = sample.feed(messages)
-        if parser is not None:
-            text, calls = _parse(parser, text, last=sample.finish_reason is not None)
-            self._calls[index] += calls
-        if text:
-            self._texts[index].append(text)
-        self._logprobs[index] += logprobs
+        self._gathered[index].add(self._choices[index].feed(messages))
 
     def body(self) -> bytes:
         """The response, once every sample is complete."""
@@ -168,77 +196,41 @@ class ChatCompletion:
                 "object": "chat.completion",
                 "created": self._head.created,
                 "model": self._head.model,
-                "choices": [self._choice(index) for index in range(len(self._samples))],
-                "usage": usage(self._samples),
+                "choices": [self._choice(index) for index in range(len(self._choices))],
+                "usage": usage(self._choices),
             }
         )
 
     def _choice(self, index: int) -> dict[str, Any]:
-        sample, parser = self._samples[index], self._parsers[index]
+        choice, gathered = self._choices[index], self._gathered[index]
         message: dict[str, Any] = {
             "role": "assistant",
-            "content": b"".join(self._texts[index]).decode(),
+            "content": b"".join(gathered.content).decode(),
         }
-        if self._calls[index]:
+        reasoning = b"".join(gathered.reasoning).decode()
+        if reasoning:
+            message.update(dict.fromkeys(self._reasoning_fields, reasoning))
+        if gathered.calls:
             message["content"] = message["content"] or None
-            message["tool_calls"] = _whole_calls(self._calls[index])
+            message["tool_calls"] = gathered.tool_calls()
         return {
             "index": index,
             "message": message,
-            "logprobs": _logprobs(self._logprobs[index], self._piece)
-            if sample.wants_logprobs
+            "logprobs": _logprobs(gathered.logprobs, self._piece)
+            if choice.sample.wants_logprobs
             else None,
-            "finish_reason": _finish_reason(sample, parser),
-            "matched_stop": sample.matched_stop,
+            "finish_reason": choice.finish_reason,
+            "matched_stop": choice.matched_stop,
         }
-
-
-def _parse(parser: JsonArrayCalls, text: bytes, *, last: bool) -> tuple[bytes, list[CallDelta]]:
-    content, calls = parser.feed(text.decode())
-    if last:
-        rest = parser.finish()
-        content += rest.content
-        calls += rest.calls
-    return content.encode(), calls
-
-
-def _finish_reason(sample: Sample, parser: JsonArrayCalls | None) -> str:
-    """A call that was delivered is why a sample stopped; one that was cut is not."""
-    assert sample.finish_reason is not None
-    if parser is not None and parser.called and sample.finish_reason == "stop":
-        return "tool_calls"
-    return sample.finish_reason
 
 
 def _logprobs(entries: Sequence[TokenLogprob], piece: Callable[[int], bytes]) -> dict[str, Any]:
     return {"content": chat_logprobs(entries, piece), "refusal": None}
 
 
-def _call_delta(call: CallDelta) -> dict[str, Any]:
-    """Id, type and name come once, with the first piece: clients join the pieces."""
-    if call.id is None:
-        return {"index": call.index, "function": {"arguments": call.arguments}}
-    return {
-        "index": call.index,
-        "id": call.id,
-        "type": "function",
-        "function": {"name": call.name, "arguments": call.arguments},
-    }
-
-
-def _whole_calls(deltas: Sequence[CallDelta]) -> list[dict[str, Any]]:
-    calls: list[dict[str, Any]] = []
-    for delta in deltas:
-        if delta.id is not None:
-            calls.append(_call_delta(delta))
-        else:
-            calls[delta.index]["function"]["arguments"] += delta.arguments
-    return calls
-
-
-def usage(samples: Sequence[Sample]) -> dict[str, Any]:
+def usage(choices: Sequence[Choice]) -> dict[str, Any]:
     """OpenAI's usage object: the prompt counts once, however many choices."""
-    counts = [sample.usage for sample in samples]
+    counts = [choice.sample.usage for choice in choices]
     prompt = max(count.prompt_tokens for count in counts)
     completion = sum(count.completion_tokens for count in counts)
     return {

@@ -53,7 +53,12 @@ class DetokenizerFactory:
         self._tokenizer = tokenizer
 
     def new(
-        self, *, skip_special: bool, stop_ids: Collection[int], want_starts: bool = False
+        self,
+        *,
+        skip_special: bool,
+        stop_ids: Collection[int],
+        want_starts: bool = False,
+        shown: Collection[int] = (),
     ) -> TextDecoder:
         """Returns a decoder at the start of a sample.
 
@@ -61,10 +66,21 @@ class DetokenizerFactory:
             skip_special: Whether special tokens are left out.
             stop_ids: Ids that may end the sample.
             want_starts: Whether take_starts() will be called.
+            shown: Special tokens that are text all the same; see special_tokens_in().
         """
         if self.vocabulary is None:
+            # The library shows all special tokens or none.
+            skip_special = skip_special and not shown
             return LibraryDetokenizer(self._tokenizer, skip_special, stop_ids, want_starts)
-        return Detokenizer(self.vocabulary, skip_special, stop_ids, self._strip, want_starts)
+        return Detokenizer(self.vocabulary, skip_special, stop_ids, self._strip, want_starts, shown)
+
+    def special_tokens_in(self, texts: Collection[str]) -> frozenset[int]:
+        """The special tokens that any of these texts is written with."""
+        return frozenset(
+            token
+            for token, added in self._tokenizer.get_added_tokens_decoder().items()
+            if added.special and any(added.content in text for text in texts)
+        )
 
     def piece(self, token: int) -> bytes:
         """The bytes of one token, special or not."""

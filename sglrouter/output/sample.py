@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from sglrouter._fast.chunked import BodyWriter
 from sglrouter._fast.detok import Detokenizer
+from sglrouter._fast.parse import OutputParser
 from sglrouter._fast.scan import StopMatcher
 from sglrouter._fast.sink import TextSink
 from sglrouter._fast.sse import ChunkFramer
@@ -61,6 +62,7 @@ class Sample:
         keep_stop: Whether what stopped the text stays in it.
         skip_special: Whether special tokens are left out of the text.
         logprobs: Whether to deliver log probabilities.
+        shown: Special tokens that are text all the same.
 
     Attributes:
         wants_logprobs: Whether log probabilities are delivered.
@@ -80,13 +82,14 @@ class Sample:
         keep_stop: bool = False,
         skip_special: bool = True,
         logprobs: bool = False,
+        shown: Collection[int] = (),
     ) -> None:
         stop_ids: Collection[int] = ()
         if not ignore_eos:
             stop_ids = frozenset(eos_ids) | frozenset(stop_token_ids)
         self._reader = GenerateReader(logprobs)
         self._decoder = detokenizers.new(
-            skip_special=skip_special, stop_ids=stop_ids, want_starts=logprobs
+            skip_special=skip_special, stop_ids=stop_ids, want_starts=logprobs, shown=shown
         )
         self._matcher = StopMatcher([text.encode() for text in stop], keep_stop) if stop else None
         self._keep_stop = keep_stop
@@ -132,16 +135,31 @@ class Sample:
             return _NOTHING
         return self._pass_on(text)
 
+    def cut(self) -> None:
+        """Ends it here, as if the model had; does nothing to one that has ended."""
+        if self.finish_reason is None:
+            self.finish_reason = "stop"
+
+    def note_reasoning(self) -> None:
+        """Says that all tokens so far are reasoning; engines do not always count them."""
+        self._reader.reasoning_seen = self._reader.completion_tokens
+
     def sink(
-        self, framer: ChunkFramer, writer: BodyWriter, on_trouble: Callable[[], None]
+        self,
+        parser: OutputParser | None,
+        framer: ChunkFramer,
+        writer: BodyWriter,
+        on_trouble: Callable[[], None],
     ) -> TextSink | None:
-        """The short way for its plain text; None where only feed() will do.
+        """The short way for its messages; None where only feed() will do.
 
         What is fed afterwards goes on where the sink has stopped.
         """
         if self.wants_logprobs or not isinstance(self._decoder, Detokenizer):
             return None
-        return TextSink(self._reader, self._decoder, self._matcher, framer, writer, on_trouble)
+        return TextSink(
+            self._reader, self._decoder, self._matcher, parser, framer, writer, on_trouble
+        )
 
     @property
     def stopped(self) -> bool:
@@ -167,7 +185,7 @@ class Sample:
             reader.prompt_tokens,
             reader.completion_tokens,
             reader.cached_tokens,
-            reader.reasoning_tokens,
+            max(reader.reasoning_tokens, reader.reasoning_seen),
         )
 
     def _finish(self, text: bytes, reason: str) -> Delta:

@@ -663,6 +663,7 @@ class Reader:
             GenerateReader(),
             Detokenizer(vocabulary),
             None,
+            None,
             ChunkFramer("id", 1, "m" * 2000, 0),
             self.writer,
             self.on_trouble,

@@ -82,12 +82,31 @@ def test_logprobs_are_part_of_their_chunk(text: str, token: str) -> None:
     check_has_no_line_end(chunk[:-2])
 
 
-@given(texts)
-@example(LINE_ENDS)
-def test_tool_calls_are_a_delta(arguments: str) -> None:
-    calls = [{"index": 0, "function": {"arguments": arguments}}]
-    chunk = framer().tool_calls(json.dumps(calls, ensure_ascii=False).encode())
-    assert read_event(chunk) == event({"tool_calls": calls})
+@given(texts, st.sampled_from([("reasoning_content",), ("reasoning",), ("a", "b", "c")]))
+@example(LINE_ENDS, ("reasoning_content",))
+def test_reasoning_has_fields_of_its_own(text: str, fields: tuple[str, ...]) -> None:
+    logprobs = {"content": [], "refusal": None}
+    for rendered, expected in ((None, None), (json.dumps(logprobs).encode(), logprobs)):
+        chunk = ChunkFramer("id", 7, "m", 0, fields).reasoning(text.encode(), rendered)
+        (choice,) = read_event(chunk)["choices"]
+        assert choice["delta"] == dict.fromkeys(fields, text)
+        assert choice["logprobs"] == expected
+        check_has_no_line_end(chunk[:-2])
+
+
+@given(texts, texts, texts, st.integers(0, 200))
+@example(LINE_ENDS, LINE_ENDS, LINE_ENDS, 0)
+def test_the_first_piece_of_a_call_names_it_and_the_others_do_not(
+    call_id: str, name: str, arguments: str, number: int
+) -> None:
+    chunk = framer().call((number, call_id, name, arguments.encode()))
+    call: dict[str, object] = {"index": number, "id": call_id, "type": "function"}
+    call["function"] = {"name": name, "arguments": arguments}
+    assert read_event(chunk) == event({"tool_calls": [call]})
+    check_has_no_line_end(chunk[:-2])
+    chunk = framer().call((number, None, None, arguments.encode()))
+    call = {"index": number, "function": {"arguments": arguments}}
+    assert read_event(chunk) == event({"tool_calls": [call]})
     check_has_no_line_end(chunk[:-2])
 
 

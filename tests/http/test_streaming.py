@@ -17,6 +17,7 @@ from sglrouter.backend.generation import Generation
 from sglrouter.errors import ClientGone, EngineError, RouterError
 from sglrouter.http.streaming import EventStream
 from sglrouter.output.chat import ChatHead, ChatStream
+from sglrouter.output.choice import Choice
 from sglrouter.output.detokenizer import DetokenizerFactory
 from sglrouter.output.sample import Sample
 from sglrouter.prompt.tokenizer import load_tokenizer
@@ -117,10 +118,10 @@ def open_stream(
     heartbeat: float = 10.0,
     stream_class: type[ChatStream] = ChatStream,
 ) -> EventStream:
-    samples = [Sample(detokenizers)]
+    choices = [Choice(Sample(detokenizers))]
     generation = Generation([call], call.arrived, first_timeout=10, idle_timeout=10)
-    stream = stream_class(ChatHead("id", 1, "m"), samples, detokenizers.piece, include_usage=False)
-    return EventStream(stream, samples, generation, heartbeat=heartbeat, client=client)
+    stream = stream_class(ChatHead("id", 1, "m"), choices, detokenizers.piece)
+    return EventStream(stream, choices, generation, heartbeat=heartbeat, client=client)
 
 
 @pytest.mark.parametrize("direct", [False, True])

@@ -13,7 +13,10 @@ from hypothesis import strategies as st
 
 from sglrouter.errors import EngineError
 from sglrouter.output.chat import DONE, HEARTBEAT, ChatCompletion, ChatHead, ChatStream
+from sglrouter.output.choice import Choice
 from sglrouter.output.detokenizer import DetokenizerFactory
+from sglrouter.output.formats.forced_calls import FORCED
+from sglrouter.output.reading import Reading
 from sglrouter.output.sample import Sample
 from tests.fast import messages
 from tests.fast.reference import read_event
@@ -92,15 +95,18 @@ class Run:
     def __init__(self, n: int, *, forced_calls: bool = False, **options: Any) -> None:
         self.n = n
         self.logprobs = bool(options.get("logprobs"))
+        reading = Reading(calls=FORCED if forced_calls else None)
         self.streamed = [Sample(FACTORY, **options) for _ in range(n)]
         self.stream = ChatStream(
-            HEAD, self.streamed, FACTORY.piece, include_usage=True, forced_calls=forced_calls
+            HEAD,
+            [Choice(sample, reading.parser()) for sample in self.streamed],
+            FACTORY.piece,
+            include_usage=True,
         )
         self.whole = ChatCompletion(
             HEAD,
-            [Sample(FACTORY, **options) for _ in range(n)],
+            [Choice(Sample(FACTORY, **options), reading.parser()) for _ in range(n)],
             FACTORY.piece,
-            forced_calls=forced_calls,
         )
 
     def check(
@@ -196,7 +202,10 @@ def test_forced_calls_agree(
     for answer, choice in zip(answers, body["choices"], strict=True):
         called = "tool_calls" in choice["message"]
         assert called == answer.startswith(CALLS[:20])
-        assert choice["finish_reason"] == ("tool_calls" if called and reason == "stop" else reason)
+        # A call that was cut off is not why the model stopped.
+        complete = answer.startswith(CALLS)
+        expected = "tool_calls" if complete and reason == "stop" else reason
+        assert choice["finish_reason"] == expected
         if not called:
             assert choice["message"]["content"] == answer
 
@@ -233,16 +242,16 @@ def test_usage_counts_the_prompt_once_and_every_sample() -> None:
 
 def test_usage_is_left_out_unless_wanted() -> None:
     sample = Sample(FACTORY)
-    stream = ChatStream(HEAD, [sample], FACTORY.piece, include_usage=False)
+    stream = ChatStream(HEAD, [Choice(sample)], FACTORY.piece)
     stream.feed(0, messages.sample([[5]]))
     assert stream.end() == DONE
 
 
 @pytest.mark.parametrize("forced_calls", [False, True])
 def test_no_event_is_made_of_nothing(forced_calls: bool) -> None:
-    stream = ChatStream(
-        HEAD, [Sample(FACTORY)], FACTORY.piece, include_usage=False, forced_calls=forced_calls
-    )
+    reading = Reading(calls=FORCED if forced_calls else None)
+    choice = Choice(Sample(FACTORY), reading.parser())
+    stream = ChatStream(HEAD, [choice], FACTORY.piece)
     assert stream.feed(0, []) == b""
     assert stream.feed(0, [messages.chunk([], 0)]) == b""
     cut = models.byte_ids(TOKENIZER, "é")[:1]
@@ -250,7 +259,7 @@ def test_no_event_is_made_of_nothing(forced_calls: bool) -> None:
 
 
 def test_every_choice_begins_with_its_role() -> None:
-    stream = ChatStream(HEAD, [Sample(FACTORY)] * 3, FACTORY.piece, include_usage=False)
+    stream = ChatStream(HEAD, [Choice(Sample(FACTORY)) for _ in range(3)], FACTORY.piece)
     events = events_of(stream.begin() + DONE)
     assert [event["choices"][0]["index"] for event in events] == [0, 1, 2]
     for event in events:
@@ -259,7 +268,7 @@ def test_every_choice_begins_with_its_role() -> None:
 
 def test_an_error_ends_the_stream_after_the_text_before_it() -> None:
     sample = Sample(FACTORY)
-    stream = ChatStream(HEAD, [sample], FACTORY.piece, include_usage=True)
+    stream = ChatStream(HEAD, [Choice(sample)], FACTORY.piece, include_usage=True)
     ids = models.byte_ids(TOKENIZER, "so far")
     events = stream.feed(0, [messages.chunk(ids, 6), messages.failure("lost\u2028", "503")])
     assert sample.failure is not None

@@ -13,8 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sglrouter._fast.chunked import BodyWriter
+from sglrouter._fast.parse import OutputParser
 from sglrouter._fast.sink import TextSink
 from sglrouter.output.chat import ChatHead, ChatStream
+from sglrouter.output.choice import Choice
 from sglrouter.output.detokenizer import DetokenizerFactory
 from sglrouter.output.sample import Sample
 from tests.fast import messages
@@ -31,16 +33,15 @@ tokens = st.integers(0, TOKENIZER.get_vocab_size() + 3)
 class Direct:
     """A stream of one choice whose sink writes to a real socket."""
 
-    def __init__(self, sample: Sample, *, forced_calls: bool = False) -> None:
+    def __init__(self, sample: Sample, parser: OutputParser | None = None) -> None:
         self.ours, self.theirs = socket.socketpair()
         self.ours.setblocking(False)
         self.theirs.setblocking(False)
         self.writer = BodyWriter(self.ours.fileno(), False)
         self.troubles = 0
         self.sample = sample
-        self.stream = ChatStream(
-            HEAD, [sample], FACTORY.piece, include_usage=False, forced_calls=forced_calls
-        )
+        self.choice = Choice(sample, parser)
+        self.stream = ChatStream(HEAD, [self.choice], FACTORY.piece)
         self._sink = self.stream.sink(0, self.writer, self._on_trouble)
 
     def _on_trouble(self) -> None:
@@ -93,7 +94,7 @@ def test_both_ways_say_the_same_in_any_mixture(
 ) -> None:
     sent = messages.sample(deltas, style)
     expected = new_sample(stop)
-    whole = ChatStream(HEAD, [expected], FACTORY.piece, include_usage=False)
+    whole = ChatStream(HEAD, [Choice(expected)], FACTORY.piece)
     said = b"".join(whole.feed(0, [message]) for message in sent if not expected.finish_reason)
     with direct(new_sample(stop)) as made:
         got = b""
@@ -111,12 +112,12 @@ def test_both_ways_say_the_same_in_any_mixture(
 
 def test_what_is_no_plain_text_has_no_sink() -> None:
     writer = BodyWriter(0, False)
-    stream = ChatStream(HEAD, [new_sample(logprobs=True)], FACTORY.piece, include_usage=False)
+    stream = ChatStream(HEAD, [Choice(new_sample(logprobs=True))], FACTORY.piece)
     assert stream.sink(0, writer, lambda: None) is None
-    stream = ChatStream(HEAD, [new_sample()], FACTORY.piece, include_usage=False, forced_calls=True)
+    stream = ChatStream(HEAD, [Choice(new_sample())], FACTORY.piece, continuous_usage=True)
     assert stream.sink(0, writer, lambda: None) is None
     by_library = DetokenizerFactory(models.wordpiece())
-    stream = ChatStream(HEAD, [Sample(by_library)], by_library.piece, include_usage=False)
+    stream = ChatStream(HEAD, [Choice(Sample(by_library))], by_library.piece)
     assert stream.sink(0, writer, lambda: None) is None
 
 

@@ -1,0 +1,1 @@
+"""How families of models write tool calls: a program for each, over one parser."""

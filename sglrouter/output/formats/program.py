@@ -1,0 +1,104 @@
+"""What every format's program is made of.
+
+A program is a generator over the operations of sglrouter._fast.parse. It reads a whole
+output as if it were there, one operation after another, and returns at its end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+from enum import Enum, auto
+from typing import Any, NamedTuple
+
+import msgspec
+
+from sglrouter._fast.parse import (
+    CONTENT,
+    Match,
+    Operation,
+    OutputParser,
+    Pass,
+    Peek,
+    Value,
+)
+
+Program = Generator[Operation, Any, None]
+Part = Generator[Operation, Any, "Outcome"]
+
+PEEK = Peek()
+JSON = Value()
+PYTHON = Value(python=True)
+SKIP_JSON = Value(drop=True)
+REST = Pass(CONTENT)
+
+
+class Outcome(Enum):
+    """How reading a part of the text went."""
+
+    DONE = auto()  # it was what it should be
+    CUT = auto()  # the text ended in it
+    BROKEN = auto()  # it is something else from here on
+
+
+class Tools:
+    """The tools of a request, as the formats need them.
+
+    Args:
+        tools: As the client wrote them.
+    """
+
+    def __init__(self, tools: Sequence[Mapping[str, Any]] = ()) -> None:
+        self._parameters: dict[str, Mapping[str, Any]] = {}
+        for tool in tools:
+            function = tool.get("function", tool)
+            schema = function.get("parameters")
+            properties = schema.get("properties") if isinstance(schema, Mapping) else None
+            self._parameters[function["name"]] = (
+                properties if isinstance(properties, Mapping) else {}
+            )
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._parameters
+
+    @property
+    def names(self) -> Sequence[str]:
+        """Of all functions."""
+        return list(self._parameters)
+
+    def schema(self, function: str, parameter: str) -> object:
+        """The schema of a function's parameter; None if it has none."""
+        return self._parameters.get(function, {}).get(parameter)
+
+
+class Format(NamedTuple):
+    """A way of writing tool calls.
+
+    Attributes:
+        program: Makes the program for a parser and the request's tools.
+        markers: What it looks for. Where these are special tokens of the vocabulary, the
+            detokenizer has to show them.
+        call_id: Makes a call's id from its function's name and its number, counted from
+            the first call of the conversation; None for random ids.
+        required_natively: Whether an answer that must be a call is written this way, too,
+            and not as a JSON array.
+        reasons: Whether it splits the reasoning off, too, and so reads every answer.
+    """
+
+    program: Callable[[OutputParser, Tools], Program]
+    markers: tuple[str, ...]
+    call_id: Callable[[str, int], str] | None = None
+    required_natively: bool = False
+    reasons: bool = False
+
+
+def json_text(quoted: bytes) -> str | None:
+    """The text of a JSON string, quotes included; None if it is no such string."""
+    try:
+        return msgspec.json.decode(quoted, type=str)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+
+
+def literal(*texts: bytes) -> Match:
+    """Consumes one of the texts if it comes next, after white space."""
+    return Match(texts, skip_space=True)

@@ -1,1 +1,0 @@
-"""Tool calls in a model's text, one module for each format."""

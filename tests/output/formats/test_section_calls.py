@@ -1,0 +1,141 @@
+"""Sections of calls with the names in front; what is common to them is in test_json_formats."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sglrouter.output.formats.program import Tools
+from sglrouter.output.formats.section_calls import DEEPSEEK, FORMATS, KIMI_K2
+from sglrouter.output.reading import Reading
+from tests.output.formats.laws import TOOLS, reads
+from tests.output.formats.reading import read, read_every_way
+
+BEGIN, END = "<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>"
+CALL, CALL_END, SEPARATOR = "<｜tool▁call▁begin｜>", "<｜tool▁call▁end｜>", "<｜tool▁sep｜>"
+EOS = "<｜end▁of▁sentence｜>"
+V31 = f"{CALL}note{SEPARATOR}{{}}{CALL_END}"
+V3 = f"{CALL}function{SEPARATOR}note\n```json\n{{}}\n```{CALL_END}"
+NOTE: tuple[str, dict[str, Any]] = ("note", {})
+NOW: tuple[str, dict[str, Any]] = ("now", {})
+
+
+def test_names_of_sglang_and_smg() -> None:
+    names = ("deepseek", "deepseekv3", "deepseek31", "deepseekv31", "kimi_k2", "kimik2")
+    assert set(FORMATS) == set(names)
+
+
+@pytest.mark.parametrize("call", [V3, V31], ids=["v3", "v31"])
+@pytest.mark.parametrize(
+    ("text", "content", "calls"),
+    [
+        ("A {BEGIN}{call}{END} B{EOS}", "A  B", [NOTE]),
+        ("{BEGIN}\n{call}\n{call}\n{END}\n{EOS}", "", [NOTE, NOTE]),
+        ("{BEGIN}{call} and {call}{END}", " and ", [NOTE, NOTE]),
+        # Two sections; a call outside of any; markers that are missing or doubled.
+        ("{BEGIN}{call}{END}{BEGIN}{call}{END}.", ".", [NOTE, NOTE]),
+        ("{call}x", "x", [NOTE]),
+        ("{BEGIN}{BEGIN}{call}{call}", "", [NOTE, NOTE]),
+        ("{call}{CALL_END}{END}{END} x", " x", [NOTE]),
+        ("{CALL}{call}{END}", "{CALL}", [NOTE]),
+        ("x {CALL}y z{CALL_END} {call}", "x {CALL}y z", [NOTE]),
+        ("{BEGIN}nothing{END}", "nothing", []),
+        ("{SEPARATOR} ```json\n{{}}\n```", "{SEPARATOR} ```json\n{{}}\n```", []),
+    ],
+)
+def test_sections(call: str, text: str, content: str, calls: list[object]) -> None:
+    names = {**globals(), "call": call}
+    wanted = content.format_map(names)
+    assert reads(DEEPSEEK, text.format_map(names)) == (wanted, calls)
+
+
+@pytest.mark.parametrize(
+    ("text", "content", "calls"),
+    [
+        # No arguments, no separator, no fence, or half a fence.
+        (f"{CALL}now{SEPARATOR}{CALL_END}", "", [NOW]),
+        (f"{CALL}now{CALL_END}.", ".", [NOW]),
+        (f"{CALL}nobody{CALL_END}.", f"{CALL}nobody.", []),
+        (f"{CALL}function{SEPARATOR}now{CALL_END}.", ".", [NOW]),
+        (f"{CALL}function{SEPARATOR}now\n{{}}{CALL_END}", "", [NOW]),
+        (f"{CALL}function{SEPARATOR}now\n```\n{{}}{CALL_END}", "", [NOW]),
+        (f"{CALL}now{SEPARATOR}```json\n{{}}\n```{CALL_END}", "", [NOW]),
+        (f"{CALL}\nnow\n{SEPARATOR} {{\n}} {CALL_END}", "", [NOW]),
+        # A function that is called function.
+        (f"{CALL}function{SEPARATOR}{{}}{CALL_END}", "", [("function", {})]),
+        # No name, or what cannot be one.
+        (f"{CALL}{SEPARATOR}{{}}{CALL_END}.", f"{CALL}{SEPARATOR}{{}}.", []),
+        (f"{CALL}a b{SEPARATOR}{{}}{CALL_END}.", f"{CALL}a b{SEPARATOR}{{}}.", []),
+        (f"{CALL}{'n' * 2000}{SEPARATOR}{{}}.", f"{CALL}{'n' * 2000}{SEPARATOR}{{}}.", []),
+        # Brackets forgotten, junk behind.
+        (f'{CALL}note{SEPARATOR}{{"text": "a"{CALL_END}', "", [("note", {"text": "a"})]),
+        (f"{CALL}note{SEPARATOR}{{}} junk{CALL_END}", " junk", [NOTE]),
+        (f'{CALL}note{SEPARATOR}{{"text": "a"{CALL}now{SEPARATOR}{{}}', "", None),
+    ],
+)
+def test_deepseek_calls_that_are_not_quite_right(
+    text: str, content: str, calls: list[object] | None
+) -> None:
+    wanted = [("note", {"text": "a"}), NOW] if calls is None else calls
+    assert reads(DEEPSEEK, text) == (content, wanted)
+
+
+K_BEGIN, K_END = "<|tool_calls_section_begin|>", "<|tool_calls_section_end|>"
+K_CALL, K_CALL_END = "<|tool_call_begin|>", "<|tool_call_end|>"
+K_SEPARATOR = "<|tool_call_argument_begin|>"
+DOTTED = Tools([{"name": "mcp.find-it"}, {"name": "now"}])
+
+
+def kimi(head: str, arguments: str = "{}") -> str:
+    return f"{K_BEGIN}{K_CALL}{head}{K_SEPARATOR}{arguments}{K_CALL_END}{K_END}"
+
+
+@pytest.mark.parametrize(
+    ("head", "name", "tools"),
+    [
+        ("functions.find-it:0", "find-it", TOOLS),
+        (" functions.now:12 ", "now", TOOLS),
+        ("now:0", "now", TOOLS),
+        ("functions.now", "now", TOOLS),
+        ("a.b.c:1", "c", TOOLS),
+        ("functions.mcp.find-it:0", "mcp.find-it", DOTTED),
+        ("functions.default.now:0", "now", DOTTED),
+        ("functions.who:x", "who:x", TOOLS),
+    ],
+)
+def test_kimi_names(head: str, name: str, tools: Tools) -> None:
+    assert reads(KIMI_K2, kimi(head), tools) == ("", [(name, {})])
+
+
+@pytest.mark.parametrize(
+    "head", ["call00007", "7", ":0", "functions.:0", "call_3", "functions:1", ""]
+)
+def test_a_kimi_call_that_has_only_a_counter(head: str) -> None:
+    only = Tools([{"name": "now"}])
+    assert reads(KIMI_K2, kimi(head, '{"x": 1}'), only) == ("", [("now", {"x": 1})])
+    # With several tools, the arguments tell, or nothing does.
+    assert reads(KIMI_K2, kimi(head, '{"pages": 1}')) == ("", [("book", {"pages": 1})])
+    for arguments in ("{}", '{"x": 1}', "[1]", "{'pages': 1}"):
+        shown = f"{K_CALL}{head}{K_SEPARATOR}{arguments}"
+        assert reads(KIMI_K2, kimi(head, arguments)) == (shown, [])
+
+
+def test_a_kimi_call_without_a_separator() -> None:
+    text = f"{K_BEGIN}{K_CALL}functions.now:0{K_CALL_END}{K_CALL}junk{K_CALL_END}{K_END}."
+    assert reads(KIMI_K2, text) == (f"{K_CALL}junk.", [NOW])
+    text = f"{K_CALL}functions.now:0{K_CALL}functions.now:1{K_SEPARATOR}{{}}{K_END}<|im_end|>"
+    assert reads(KIMI_K2, text) == (f"{K_CALL}functions.now:0", [NOW])
+
+
+def test_kimi_ids_go_on_from_the_calls_before() -> None:
+    reading = Reading(calls=KIMI_K2, tools=TOOLS, calls_before=3)
+    calls = f"{kimi('functions.now:0')}{kimi('functions.note:0')}"
+    result = read(reading, [calls])
+    assert [call.id for call in result.calls] == ["functions.now:3", "functions.note:4"]
+
+
+def test_a_kimi_call_whose_name_was_to_be_inferred_is_dropped_if_cut_off() -> None:
+    text = f'{K_BEGIN}{K_CALL}7{K_SEPARATOR}{{"pages": 1'
+    result = read_every_way(Reading(calls=KIMI_K2, tools=TOOLS), text)
+    assert (result.content, result.calls) == ("", [])
