@@ -19,6 +19,8 @@ test: setup  ## all tests; those that need the corpus or nginx say so where they
 bench: setup  ## CPU per token, of the whole system and of its compiled parts
 	$(BIN)/python bench/run.py
 	$(BIN)/python bench/micro.py
+	$(BIN)/python bench/prompt.py
+	$(BIN)/python bench/long_prompt.py
 
 lint: setup  ## ruff and mypy
 	$(BIN)/ruff check .

@@ -22,6 +22,7 @@ from sglrouter._fast.sse import ChunkFramer
 from sglrouter._fast.wire import GenerateReader
 from sglrouter._proto import scheduler
 from sglrouter.output.chat import ChatHead, ChatStream
+from sglrouter.output.choice import Choice
 from sglrouter.output.detokenizer import DetokenizerFactory
 from sglrouter.output.sample import Sample
 from sglrouter.sim.options import TINY_MODEL
@@ -131,9 +132,8 @@ def _sample(factory: DetokenizerFactory, answer: Answer) -> Callable[[], object]
 def _stream(factory: DetokenizerFactory, answer: Answer) -> Callable[[], object]:
     stream = ChatStream(
         ChatHead("chatcmpl-0123456789abcdef", 1700000000, "tiny"),
-        [Sample(factory, skip_special=False)],
+        [Choice(Sample(factory, skip_special=False))],
         factory.piece,
-        include_usage=False,
     )
     return partial(_each, partial(stream.feed, 0), [[message] for message in answer.messages])
 

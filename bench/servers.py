@@ -110,9 +110,17 @@ class Engine(Server):
 class Router(Server):
     """gunicorn with one worker and one kind of channel."""
 
-    def __init__(self, engine: str, channel: str, cores: set[int]) -> None:
+    def __init__(
+        self,
+        engine: str,
+        channel: str,
+        cores: set[int],
+        *,
+        settings: Mapping[str, object] | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         self.port = _free_port()
-        settings = {
+        values = {
             "port": self.port,
             "workers": 1,
             "engine": f"grpc://{engine}",
@@ -120,12 +128,14 @@ class Router(Server):
             "model_name": "tiny",
             "channel": channel,
             "log_level": "warning",
+            **(settings or {}),
         }
-        environment = {
+        variables = {
             **{name: value for name, value in os.environ.items() if not name.startswith("SGL")},
-            **{f"SGLROUTER_{name.upper()}": str(value) for name, value in settings.items()},
+            **{f"SGLROUTER_{name.upper()}": str(value) for name, value in values.items()},
+            **(environment or {}),
         }
-        super().__init__(["gunicorn", "-c", "deploy/gunicorn.conf.py"], cores, environment)
+        super().__init__(["gunicorn", "-c", "deploy/gunicorn.conf.py"], cores, variables)
 
     def wait_until_ready(self) -> None:
         """Waits until the router says that it and its engine are."""

@@ -103,3 +103,20 @@ def test_the_compiled_parts() -> None:
         "ChatStream.feed",
     ]
     assert all(float(cell) > 0 for row in table for cell in row[1:])
+
+
+def test_a_request_until_it_is_sent() -> None:
+    table = rows(run("prompt.py", "--repeat", "2"))
+    assert [row[0] for row in table] == ["three messages", "about 2,000 tokens"]
+    assert all(float(cell) > 0 for row in table for cell in row[1:])
+    assert all(len(row) >= 3 for row in table)
+
+
+def test_streams_beside_long_prompts() -> None:
+    arguments = ("--secs", "0.8", "--streams", "4", "--bytes", "200000", "--rounds", "1")
+    table = rows(run("long_prompt.py", *arguments))
+    assert [row[0] for row in table] == ["fastokens", "fastokens", "tokenizers", "tokenizers"]
+    prompts = [int(row[1]) for row in table]
+    assert prompts[0] == prompts[2] == 0
+    assert min(prompts[1], prompts[3]) > 0
+    assert all(0 < float(row[3]) <= float(row[4]) <= float(row[6]) for row in table)

@@ -20,8 +20,9 @@ def model_name(model: Model, facts: EngineFacts) -> str:
 class Health:
     """GET /health, /readiness: 200 while an engine serves, else 503."""
 
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: Pool, model: Model) -> None:
         self._pool = pool
+        self._model = model
 
     def on_get(self, _req: falcon.Request, resp: falcon.Response) -> None:
         """Asks every engine's health service."""
@@ -36,7 +37,13 @@ class Health:
         ok = any(engine["healthy"] for engine in engines)
         resp.status = falcon.HTTP_200 if ok else falcon.HTTP_503
         resp.content_type = falcon.MEDIA_JSON
-        resp.data = _encode({"status": "ok" if ok else "no engine is serving", "engines": engines})
+        resp.data = _encode(
+            {
+                "status": "ok" if ok else "no engine is serving",
+                "engines": engines,
+                "tokenizer": self._model.prompts.encoder.counts(),
+            }
+        )
 
 
 class Liveness:

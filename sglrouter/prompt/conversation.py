@@ -2,22 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
+import tokenizers
+
 from sglrouter.errors import BadRequest, ConfigError
-from sglrouter.prompt.fast_tokenizer import Encoder
-from sglrouter.prompt.messages import normalise
-from sglrouter.prompt.model_files import ModelFiles
-from sglrouter.prompt.template import RESERVED, ChatTemplate
+from sglrouter.prompt.budget import Budget
+from sglrouter.prompt.continuation import cut_at_mark, mark_end
+from sglrouter.prompt.control_check import check_template
+from sglrouter.prompt.control_text import ControlText
+from sglrouter.prompt.encoder import Encoder
+from sglrouter.prompt.messages import Message, normalise
+from sglrouter.prompt.model_files import ModelFiles, read_template_file
+from sglrouter.prompt.second_tries import Tools, second_tries
+from sglrouter.prompt.template import ChatTemplate, TemplateRefusal
+from sglrouter.prompt.variables import refuse_reserved
 
 
 class Prompt(NamedTuple):
-    """What an engine is given: the text, and the ids that count."""
+    """What an engine is given: the text, and the ids that count.
+
+    `continued` is how many characters at the text's end are those of the assistant's
+    message that the model shall go on with; 0 where it begins one.
+    """
 
     text: str
     ids: Sequence[int]
+    continued: int = 0
+
+
+class PromptOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What an operator may set.
+
+    Attributes:
+        template_file: A file that replaces the model's templates, or None.
+        template_name: The template for all conversations; empty to choose as Hugging
+            Face does.
+        variables: Template variables for requests that leave them out.
+        sort_tools: Whether tools are shown with their keys sorted.
+        seconds: How long a prompt may take to render.
+        characters: How long it may get.
+    """
+
+    template_file: Path | None = None
+    template_name: str = ""
+    variables: Mapping[str, Any] = msgspec.field(default_factory=dict)
+    sort_tools: bool = False
+    seconds: float = 2.0
+    characters: int = 64 * 1024 * 1024
 
 
 class PromptBuilder:
@@ -26,25 +62,43 @@ class PromptBuilder:
     Args:
         files: The model's files.
         encoder: Its tokenizer.
-        template_file: A Jinja file that replaces the model's templates, or None.
+        options: The operator's wishes.
+        text_only: The model's tokenizer, if control tokens in messages are to be text.
 
     Raises:
-        ConfigError: The template file cannot be read, or a template does not compile.
+        ConfigError: A template cannot be read, does not compile or is not there, or a
+            variable is not to be set.
     """
 
     def __init__(
-        self, files: ModelFiles, encoder: Encoder, template_file: Path | None = None
+        self,
+        files: ModelFiles,
+        encoder: Encoder,
+        options: PromptOptions | None = None,
+        text_only: tokenizers.Tokenizer | None = None,
     ) -> None:
+        self._options = options = options or PromptOptions()
         sources = files.chat_templates
-        if template_file is not None:
-            try:
-                sources = {"default": template_file.read_text(encoding="utf-8")}
-            except (OSError, UnicodeDecodeError) as exc:
-                raise ConfigError(f"chat_template: {template_file}: {exc}") from exc
+        if options.template_file is not None:
+            sources = read_template_file(options.template_file)
+        if options.template_name and options.template_name not in sources:
+            raise ConfigError(
+                f"chat_template_name: there is no template {options.template_name!r}, "
+                f"only {', '.join(sorted(sources)) or 'none at all'}"
+            )
+        try:
+            refuse_reserved(options.variables, "default_chat_template_kwargs")
+        except BadRequest as exc:
+            raise ConfigError(exc.message) from exc
         self._templates = {
             name: ChatTemplate(source, files.special_tokens) for name, source in sources.items()
         }
-        self._encoder = encoder
+        self.encoder = encoder
+        self._control: ControlText | None = None
+        if text_only is not None:
+            self._control = ControlText(text_only, "\n".join(sources.values()))
+            for template in self._templates.values():
+                check_template(template, self._control)
 
     @property
     def has_template(self) -> bool:
@@ -58,6 +112,8 @@ class PromptBuilder:
         *,
         kwargs: Mapping[str, Any] | None = None,
         add_generation_prompt: bool = True,
+        continue_final_message: bool = False,
+        pause: Callable[[], object] | None = None,
     ) -> Prompt:
         """Renders and tokenizes a conversation.
 
@@ -66,36 +122,99 @@ class PromptBuilder:
             tools: As the client sent them, or None.
             kwargs: Template variables of the request.
             add_generation_prompt: Whether to open the assistant's turn.
+            continue_final_message: Whether the model goes on with the last message
+                instead, which is the assistant's.
+            pause: Called now and then while rendering goes on for long.
 
         Raises:
             BadRequest: The conversation cannot be rendered.
         """
-        for name in kwargs or ():
-            if name in RESERVED:
-                raise BadRequest(
-                    f"chat_template_kwargs may not set {name}", param="chat_template_kwargs"
-                )
+        refuse_reserved(kwargs or {})
+        options = self._options
         template = self._select(tools)
-        text = template.render(
-            normalise(
-                messages,
-                content_format=template.content_format,
-                knows_developer=template.knows_developer,
-            ),
-            tools,
-            add_generation_prompt=add_generation_prompt,
-            kwargs=kwargs,
+        budget = Budget(options.seconds, options.characters, pause)
+        normal = normalise(
+            messages,
+            content_format=template.content_format,
+            knows_developer=template.knows_developer,
+            budget=budget,
         )
+        if tools and options.sort_tools:
+            tools = _sorted(tools)
+        kwargs = kwargs or {}
+        control = self._control
+        if control is not None:
+            normal, tools, kwargs = control.mark((normal, tools, kwargs))
+        final = ""
+        if continue_final_message:
+            add_generation_prompt = False
+            normal, final = mark_end(normal)
+        try:
+            text = _render(
+                template,
+                normal,
+                tools or None,
+                budget,
+                add_generation_prompt=add_generation_prompt,
+                kwargs={**options.variables, **kwargs},
+            )
+        except BadRequest as exc:
+            raise exc if control is None else control.restored(exc) from None
+        continued = 0
+        if continue_final_message:
+            text, continued = cut_at_mark(text, final)
         # The template has written every special token, the first one included.
-        return Prompt(text, self._encoder.encode(text, add_special_tokens=False).ids)
+        if control is not None:
+            ids = self.encoder.encode_marked(text, control)
+            return Prompt(control.restore(text), ids, continued)
+        return Prompt(text, self.encoder.encode(text), continued)
 
     def _select(self, tools: object) -> ChatTemplate:
         """Picks as Hugging Face does: `tool_use` where there are tools, else `default`."""
-        if tools and "tool_use" in self._templates:
-            return self._templates["tool_use"]
-        if "default" in self._templates:
-            return self._templates["default"]
+        name = self._options.template_name
+        if not name:
+            name = "tool_use" if tools and "tool_use" in self._templates else "default"
+        if name in self._templates:
+            return self._templates[name]
         raise BadRequest(
             "This model has no chat template; set chat_template to a Jinja file",
             code="chat_template_error",
         )
+
+
+def _sorted(tools: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The same tools with the keys of every object in order."""
+    try:
+        # Not msgspec, which has no integers of more than 64 bits.
+        in_order: list[dict[str, Any]] = json.loads(json.dumps(tools, sort_keys=True))
+    except RecursionError as exc:
+        raise BadRequest("tools are nested too deeply", param="tools") from exc
+    return in_order
+
+
+def _render(
+    template: ChatTemplate,
+    messages: Sequence[Message],
+    tools: Tools,
+    budget: Budget,
+    *,
+    add_generation_prompt: bool,
+    kwargs: Mapping[str, Any],
+) -> str:
+    """Renders in the first form that the template takes."""
+
+    def render(messages: Sequence[Message], tools: Tools) -> str:
+        return template.render(
+            messages, tools, budget, add_generation_prompt=add_generation_prompt, kwargs=kwargs
+        )
+
+    try:
+        return render(messages, tools)
+    except TemplateRefusal as refusal:
+        for other_messages, other_tools in second_tries(messages, tools):
+            try:
+                return render(other_messages, other_tools)
+            except TemplateRefusal:
+                continue
+        # What the client wrote is what it can mend.
+        raise refusal

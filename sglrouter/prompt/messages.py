@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from sglrouter.errors import BadRequest
+from sglrouter.prompt.budget import Budget
 
 Message = dict[str, Any]
 
@@ -23,7 +24,11 @@ _REASONING = ("reasoning_content", "thinking", "reasoning")
 
 
 def normalise(
-    messages: Sequence[Mapping[str, Any]], *, content_format: str, knows_developer: bool
+    messages: Sequence[Mapping[str, Any]],
+    *,
+    content_format: str,
+    knows_developer: bool,
+    budget: Budget | None = None,
 ) -> list[Message]:
     """Returns messages that the template can render.
 
@@ -32,16 +37,32 @@ def normalise(
         content_format: "openai" to keep content parts as a list, "string" to join
             them with a space.
         knows_developer: Whether the template has a developer role; else it is system.
+        budget: The time for it.
 
     Raises:
-        BadRequest: A message is malformed, or holds media.
+        BadRequest: A message is malformed, or holds media, or there are too many.
     """
     if not messages:
         raise BadRequest("messages must not be empty", param="messages")
-    return [
-        _normalise_one(message, f"messages[{i}]", content_format, knows_developer)
-        for i, message in enumerate(messages)
-    ]
+    normal = []
+    old_call = ""
+    for i, message in enumerate(messages):
+        if budget is not None:
+            budget.check()
+        out = _normalise_one(message, f"messages[{i}]", content_format, knows_developer)
+        # Calls and results of the time before tools have no ids. Mistral's templates
+        # want one of nine letters and digits.
+        if "function_call" in out:
+            old_call = f"call{i % 100_000:05}"
+            out["tool_calls"] = [
+                {"id": old_call, "type": "function", "function": out.pop("function_call")}
+            ]
+        elif out["role"] == "function":
+            out["role"] = "tool"
+            if old_call:
+                out.setdefault("tool_call_id", old_call)
+        normal.append(out)
+    return normal
 
 
 def _normalise_one(
@@ -57,8 +78,11 @@ def _normalise_one(
     out["content"] = _content(out.get("content"), f"{where}.content", role, content_format)
     if out.get("tool_calls"):
         out["tool_calls"] = _tool_calls(out["tool_calls"], f"{where}.tool_calls")
+        out.pop("function_call", None)
     else:
         out.pop("tool_calls", None)
+        if "function_call" in out:
+            out["function_call"] = _function(out["function_call"], f"{where}.function_call")
     reasoning = next((out[name] for name in _REASONING if name in out), None)
     if reasoning is not None:
         # gpt-oss reads thinking, all others reasoning_content.
@@ -76,7 +100,7 @@ def _content(content: Any, where: str, role: str, content_format: str) -> Any:
         raise BadRequest(f"{where} must be a string or a list of parts", param=where)
     texts = [_part_text(part, f"{where}[{i}]") for i, part in enumerate(content)]
     # A tool's result is text wherever templates read it.
-    if content_format == "openai" and role != "tool":
+    if content_format == "openai" and role not in ("tool", "function"):
         return [{"type": "text", "text": text} for text in texts]
     return " ".join(texts)
 
@@ -109,12 +133,17 @@ def _tool_calls(calls: Any, where: str) -> list[Any]:
 
 
 def _tool_call(call: Any, where: str) -> dict[str, Any]:
+    if not isinstance(call, dict):
+        raise BadRequest(f"{where} must be an object", param=where)
+    return {**call, "function": _function(call.get("function"), f"{where}.function")}
+
+
+def _function(function: Any, where: str) -> dict[str, Any]:
     """A past call with its arguments as an object: templates print them with tojson."""
-    function = call.get("function") if isinstance(call, dict) else None
     if not isinstance(function, dict):
-        raise BadRequest(f"{where}.function must be an object", param=f"{where}.function")
+        raise BadRequest(f"{where} must be an object", param=where)
     arguments = function.get("arguments")
-    where = f"{where}.function.arguments"
+    where = f"{where}.arguments"
     if arguments is None or arguments == "":
         arguments = {}
     elif isinstance(arguments, str):
@@ -122,6 +151,8 @@ def _tool_call(call: Any, where: str) -> dict[str, Any]:
             arguments = msgspec.json.decode(arguments)
         except (msgspec.DecodeError, RecursionError) as exc:
             raise BadRequest(f"{where} is not valid JSON: {exc}", param=where) from exc
+        if arguments is None:
+            arguments = {}
     if not isinstance(arguments, dict):
         raise BadRequest(f"{where} must be a JSON object", param=where)
-    return {**call, "function": {**function, "arguments": arguments}}
+    return {**function, "arguments": arguments}

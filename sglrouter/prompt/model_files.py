@@ -170,15 +170,8 @@ def _token_text(value: object) -> str | None:
 
 def _chat_templates(directory: Path, tokenizer: Mapping[str, Any]) -> dict[str, str]:
     """Finds the templates where Hugging Face looks for them, a file before a field."""
-    fields: dict[str, str] = {}
     legacy = _read_json(directory / "chat_template.json").get("chat_template")
-    for declared in (legacy, tokenizer.get("chat_template")):
-        if isinstance(declared, str):
-            fields["default"] = declared
-        elif isinstance(declared, list):
-            for item in declared:
-                if isinstance(item, dict) and isinstance(item.get("template"), str):
-                    fields[str(item.get("name", "default"))] = item["template"]
+    fields = {**_declared(legacy), **_declared(tokenizer.get("chat_template"))}
     files: dict[str, str] = {}
     for folder in _TEMPLATE_FOLDERS:
         for path in sorted((directory / folder).glob("*.jinja")):
@@ -188,6 +181,35 @@ def _chat_templates(directory: Path, tokenizer: Mapping[str, Any]) -> dict[str, 
         files["default"] = _read_template(single)
     # A file for all conversations also replaces the field's template for tools.
     return files if "default" in files else {**fields, **files}
+
+
+def _declared(value: object) -> dict[str, str]:
+    """The templates of a field: one, or a list of them with names."""
+    if isinstance(value, str):
+        return {"default": value}
+    if not isinstance(value, list):
+        return {}
+    return {
+        str(item.get("name", "default")): item["template"]
+        for item in value
+        if isinstance(item, dict) and isinstance(item.get("template"), str)
+    }
+
+
+def read_template_file(path: Path) -> dict[str, str]:
+    """Reads templates from one file: Jinja, or JSON with the field chat_template.
+
+    Raises:
+        ConfigError: There is no such file, or no template in it.
+    """
+    if not path.is_file():
+        raise ConfigError(f"chat_template: there is no file {path}")
+    if path.suffix != ".json":
+        return {"default": _read_template(path)}
+    found = _declared(_read_json(path).get("chat_template"))
+    if not found:
+        raise ConfigError(f"chat_template: {path} has no field chat_template with a template")
+    return found
 
 
 def _read_template(path: Path) -> str:

@@ -1,120 +1,40 @@
 """Chat templates, rendered as Hugging Face transformers renders them.
 
-Strategy: the same sandbox, block rules, filters and globals, compiled once at start.
-A template comes from the model or the operator, never from a request; what it raises
-is the client's to mend, so it becomes a 400 with the template's own words.
+Strategy: compiled once at start, with what a template can take found in its syntax
+tree. What it raises is the client's to mend, so it becomes a 400 with the template's
+own words; so does a rendering that goes on for too long or makes too much text.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from datetime import datetime
-from typing import Any, NoReturn
+from typing import Any
 
 import jinja2
-import jinja2.exceptions
-import jinja2.ext
-import jinja2.sandbox
-import jinja2.utils
 from jinja2 import nodes
-from jinja2.parser import Parser
 
 from sglrouter.errors import BadRequest, ConfigError
-
-# Variables that are ours to set; a request may not replace them.
-RESERVED = frozenset(
-    {
-        "messages",
-        "tools",
-        "documents",
-        "add_generation_prompt",
-        "continue_final_message",
-        "chat_template",
-        "conversation",
-        "tokenize",
-        "return_dict",
-    }
-)
-
+from sglrouter.prompt.bounded_syntax import BoundedContext
+from sglrouter.prompt.budget import Budget
+from sglrouter.prompt.sandbox import Sandbox
 
 # What expressions raise over data that they did not expect.
 _CONFUSED = (
     ArithmeticError,
     AttributeError,
     LookupError,
-    RecursionError,
+    MemoryError,
+    RuntimeError,  # RecursionError among them
     TypeError,
     ValueError,
 )
 
 
-class _Generation(jinja2.ext.Extension):
-    """`{% generation %}` marks the assistant's words for training; it just renders them."""
+class TemplateRefusal(BadRequest):
+    """The template raised; another form of the same conversation may do."""
 
-    tags = {"generation"}  # noqa: RUF012 (the attribute is jinja2's)
-
-    def parse(self, parser: Parser) -> nodes.Node:
-        line = next(parser.stream).lineno
-        body = parser.parse_statements(("name:endgeneration",), drop_needle=True)
-        return nodes.Scope(body, lineno=line)
-
-
-def _tojson(
-    value: Any,
-    ensure_ascii: bool = False,
-    indent: int | None = None,
-    separators: tuple[str, str] | None = None,
-    sort_keys: bool = False,
-) -> str:
-    # Not Jinja's own filter, which escapes for HTML.
-    return json.dumps(
-        value,
-        ensure_ascii=ensure_ascii,
-        indent=indent,
-        separators=separators,
-        sort_keys=sort_keys,
-    )
-
-
-class _Namespace(jinja2.utils.Namespace):
-    """A namespace that cannot be given the methods by which Python knows an object."""
-
-    def __init__(self, /, *args: Any, **kwargs: Any) -> None:
-        attributes = dict(*args, **kwargs)
-        for name in attributes:
-            _refuse_private(name)
-        super().__init__(attributes)
-
-    def __setitem__(self, name: str, value: Any) -> None:
-        _refuse_private(name)
-        super().__setitem__(name, value)
-
-
-def _refuse_private(name: object) -> None:
-    if isinstance(name, str) and name.startswith("_"):
-        raise jinja2.exceptions.SecurityError(f"a namespace cannot hold {name!r}")
-
-
-def _raise_exception(message: str) -> NoReturn:
-    raise jinja2.TemplateError(message)
-
-
-def _strftime_now(pattern: str) -> str:
-    return datetime.now().strftime(pattern)
-
-
-def _environment() -> jinja2.sandbox.ImmutableSandboxedEnvironment:
-    environment = jinja2.sandbox.ImmutableSandboxedEnvironment(
-        trim_blocks=True,
-        lstrip_blocks=True,
-        extensions=[_Generation, jinja2.ext.loopcontrols],
-    )
-    environment.filters["tojson"] = _tojson
-    environment.globals["namespace"] = _Namespace
-    environment.globals["raise_exception"] = _raise_exception
-    environment.globals["strftime_now"] = _strftime_now
-    return environment
+    code = "chat_template_error"
+    param = "messages"
 
 
 class ChatTemplate:
@@ -134,22 +54,23 @@ class ChatTemplate:
     """
 
     def __init__(self, source: str, special_tokens: Mapping[str, Any]) -> None:
-        environment = _environment()
+        environment = Sandbox()
         try:
-            self._template = environment.from_string(source)
             syntax = environment.parse(source)
+            self.content_format = _content_format(source, syntax)
+            self.knows_developer = any(
+                node.value == "developer" for node in syntax.find_all(nodes.Const)
+            )
+            self._template = environment.bounded(syntax)
         except (jinja2.TemplateError, SyntaxError, RecursionError) as exc:
             raise ConfigError(f"chat template: {exc}") from exc
         self._constants = {**environment.globals, **special_tokens}
-        self.content_format = _content_format(source, syntax)
-        self.knows_developer = any(
-            node.value == "developer" for node in syntax.find_all(nodes.Const)
-        )
 
     def render(
         self,
         messages: Sequence[Mapping[str, Any]],
         tools: Sequence[Mapping[str, Any]] | None,
+        budget: Budget,
         *,
         add_generation_prompt: bool = True,
         kwargs: Mapping[str, Any] | None = None,
@@ -159,11 +80,13 @@ class ChatTemplate:
         Args:
             messages: Normalised messages.
             tools: The client's tools as it wrote them; None if there are none.
+            budget: The time and room for it.
             add_generation_prompt: Whether to open the assistant's turn.
             kwargs: Further variables, such as enable_thinking.
 
         Raises:
-            BadRequest: The template refuses the conversation.
+            TemplateRefusal: The template refuses the conversation.
+            BadRequest: The budget is used up.
         """
         variables = {
             **self._constants,
@@ -176,15 +99,23 @@ class ChatTemplate:
         try:
             # render(), but for a copy of all globals by way of a ChainMap each time.
             context = self._template.new_context(variables, shared=True)
-            return "".join(self._template.root_render_func(context))
+            assert isinstance(context, BoundedContext)
+            context.budget = budget
+            return self._text(context)
         except jinja2.TemplateError as exc:
-            raise BadRequest(str(exc), code="chat_template_error", param="messages") from exc
+            raise TemplateRefusal(str(exc)) from exc
         except _CONFUSED as exc:
-            raise BadRequest(
-                f"The chat template cannot render these messages: {exc}",
-                code="chat_template_error",
-                param="messages",
-            ) from exc
+            raise TemplateRefusal(f"The chat template cannot render these messages: {exc}") from exc
+
+    def _text(self, context: BoundedContext) -> str:
+        room = context.budget.characters
+        pieces = []
+        for piece in self._template.root_render_func(context):
+            room -= len(piece)
+            if room < 0:
+                raise context.budget.too_large()
+            pieces.append(piece)
+        return "".join(pieces)
 
 
 def _content_format(source: str, syntax: nodes.Template) -> str:

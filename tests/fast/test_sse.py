@@ -85,7 +85,7 @@ def test_logprobs_are_part_of_their_chunk(text: str, token: str) -> None:
 @given(texts, st.sampled_from([("reasoning_content",), ("reasoning",), ("a", "b", "c")]))
 @example(LINE_ENDS, ("reasoning_content",))
 def test_reasoning_has_fields_of_its_own(text: str, fields: tuple[str, ...]) -> None:
-    logprobs = {"content": [], "refusal": None}
+    logprobs: dict[str, Any] = {"content": [], "refusal": None}
     for rendered, expected in ((None, None), (json.dumps(logprobs).encode(), logprobs)):
         chunk = ChunkFramer("id", 7, "m", 0, fields).reasoning(text.encode(), rendered)
         (choice,) = read_event(chunk)["choices"]

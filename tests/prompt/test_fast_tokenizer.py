@@ -1,27 +1,30 @@
-"""The fast encoder is used where it agrees with the reference, and only there."""
+"""The fast library is used where it agrees with the reference, and only there."""
 
 from __future__ import annotations
 
 import json
 import logging
+import os
 import sys
+from array import array
 from pathlib import Path
 
 import pytest
 import tokenizers
 
-from sglrouter.prompt.fast_tokenizer import fast_encoder
+from sglrouter.prompt.fast_tokenizer import fast_library
+from sglrouter.prompt.probes import TEXTS, probes
 from sglrouter.prompt.tokenizer import load_tokenizer
 
 
 def test_the_tiny_model_is_encoded_alike(tiny_model: Path) -> None:
     reference = load_tokenizer(tiny_model)
-    encoder = fast_encoder(tiny_model / "tokenizer.json", reference)
-    assert encoder is not None
-    text = "<|im_start|>user\nHello 🚀, 日本<|im_end|>"
-    assert list(encoder.encode(text, add_special_tokens=False).ids) == (
-        reference.encode(text, add_special_tokens=False).ids
-    )
+    for source in (tiny_model / "tokenizer.json", reference.to_str()):
+        library = fast_library(source, reference)
+        assert library is not None
+        text = "<|im_start|>user\nHello 🚀, 日本<|im_end|>"
+        expected = reference.encode(text, add_special_tokens=False).ids
+        assert array("I", library.ids(text)).tolist() == expected
 
 
 def test_one_difference_is_enough_to_stay_with_the_reference(
@@ -31,8 +34,51 @@ def test_one_difference_is_enough_to_stay_with_the_reference(
     changed["model"]["merges"] = changed["model"]["merges"][:-2000]
     path = tmp_path / "tokenizer.json"
     path.write_text(json.dumps(changed))
-    assert fast_encoder(path, load_tokenizer(tiny_model)) is None
-    assert "differs from the reference" in caplog.text
+    reference = load_tokenizer(tiny_model)
+    other = tokenizers.Tokenizer.from_file(str(path))
+    assert fast_library(path, reference) is None
+    # The first probe that differs is named, and where.
+    text = next(text for text in TEXTS if other.encode(text).ids != reference.encode(text).ids)
+    wanted, got = reference.encode(text).ids, other.encode(text).ids
+    at = next(i for i, pair in enumerate(zip(wanted, got, strict=False)) if pair[0] != pair[1])
+    assert f"differs from the reference on {text[:40]!r}"[:-1] in caplog.text
+    assert f"token {at} is {got[at]}, should be {wanted[at]}" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"normalizer": {"type": "NFC"}},
+        {"normalizer": {"type": "Lowercase"}},
+        {"pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False, "use_regex": True}},
+        {"pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": True, "use_regex": False}},
+        {"added_tokens": []},
+    ],
+)
+def test_the_probes_notice_each_part_of_a_tokenizer(
+    tiny_model: Path, change: dict[str, object]
+) -> None:
+    changed = json.loads((tiny_model / "tokenizer.json").read_text()) | change
+    reference = load_tokenizer(tiny_model)
+    assert fast_library(json.dumps(changed), reference) is None
+
+
+def test_the_probes_hold_what_tokenizers_stumble_over() -> None:
+    scripts = {
+        *("a", "\u043c", "\u03b5", "ש", "م", "न", "ส", "你", "カ", "한", "வ", "ሰ", "გ", "བ"),
+        *("\u0561", "\u13b3"),
+        *("\U0001f680", "\u200d", "\ufe0f", "\u0301", "\ufdfa", "\ue000", "\uffff", "\x00"),
+    }
+    text = "".join(TEXTS)
+    assert [letter for letter in scripts if letter not in text] == []
+    token = "<|im_end|>"
+    made = list(probes([token]))
+    assert sum(token in probe for probe in made) >= 6
+    assert token[:-1] in made
+    many = [f"<{i}>" for i in range(1000)]
+    texts = set(probes(many))
+    assert len(texts) < 800
+    assert all(any(f"{name}{name}" in text for text in texts) for name in (many[0], many[-1]))
 
 
 def test_a_file_that_it_cannot_read_is_left_to_the_reference(
@@ -41,7 +87,7 @@ def test_a_file_that_it_cannot_read_is_left_to_the_reference(
     reference = tokenizers.Tokenizer(tokenizers.models.WordLevel({"a": 0}, unk_token="a"))
     path = tmp_path / "tokenizer.json"
     path.write_text("{}")
-    assert fast_encoder(path, reference) is None
+    assert fast_library(path, reference) is None
     assert "cannot read" in caplog.text
 
 
@@ -50,19 +96,47 @@ def test_without_the_package_the_reference_stays(
 ) -> None:
     monkeypatch.setitem(sys.modules, "fastokens", None)
     with caplog.at_level(logging.INFO):
-        assert fast_encoder(tiny_model / "tokenizer.json", load_tokenizer(tiny_model)) is None
+        assert fast_library(tiny_model / "tokenizer.json", load_tokenizer(tiny_model)) is None
     assert "pip install 'sglrouter[fast]'" in caplog.text
 
 
-@pytest.mark.corpus
-@pytest.mark.parametrize("name", ["qwen3", "mistral-spm-v3", "smollm2-135m-instruct"])
-def test_real_tokenizers_pass_the_check_and_encode_the_goldens(corpus: Path, name: str) -> None:
-    folder = corpus / "tokenizers" / name
-    encoder = fast_encoder(folder / "tokenizer.json", load_tokenizer(folder))
-    assert encoder is not None
-    goldens = (corpus / "tokenizers" / "goldens" / f"{name}.jsonl").read_text().strip().split("\n")
-    texts = [row for row in map(json.loads, goldens) if row["kind"] == "text"]
-    assert len(texts) > 100
-    for row in texts:
-        ids = encoder.encode(row["text"], add_special_tokens=False).ids
-        assert list(ids) == row["ids"], row["text"]
+def test_a_version_that_lacks_what_is_used_is_left_alone(
+    tiny_model: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Old:
+        """A fastokens that keeps no ids."""
+
+        from_file = classmethod(lambda cls, path: cls())
+        no_truncation = no_padding = lambda self: None
+
+    monkeypatch.setattr("fastokens.Tokenizer", Old)
+    assert fast_library(tiny_model / "tokenizer.json", load_tokenizer(tiny_model)) is None
+    assert "enable_segment_cache" in caplog.text
+
+
+def test_a_machine_of_the_other_byte_order_keeps_the_reference(
+    tiny_model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "byteorder", "big")
+    assert fast_library(tiny_model / "tokenizer.json", load_tokenizer(tiny_model)) is None
+
+
+def test_a_prompt_is_never_cut_or_padded(tiny_model: Path) -> None:
+    trained = load_tokenizer(tiny_model)
+    trained.enable_truncation(8)
+    trained.enable_padding(length=16)
+    library = fast_library(trained.to_str(), load_tokenizer(tiny_model))
+    assert library is not None
+    assert len(library.ids("a")) == 4
+    assert len(library.ids("a b c d e f g h i j k l")) > 8 * 4
+
+
+def test_it_works_after_a_fork(tiny_model: Path) -> None:
+    library = fast_library(tiny_model / "tokenizer.json", load_tokenizer(tiny_model))
+    assert library is not None
+    text = "words and more words <|im_end|>\n" * 20_000
+    expected = library.ids(text)
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if library.ids(text + "x")[: len(expected) - 40] == expected[:-40] else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

@@ -191,6 +191,7 @@ def test_developer_is_system_unless_the_template_knows_it(knows: bool, role: str
         (' {"z": 1, "a": 2} ', {"z": 1, "a": 2}),
         ("{}", {}),
         ("", {}),
+        ("null", {}),
         (None, {}),
         ({"a": {"b": 1}}, {"a": {"b": 1}}),
         ({}, {}),
@@ -212,7 +213,6 @@ def test_arguments_of_past_calls_become_an_object(arguments: object, wanted: Jso
         "not JSON",
         "[1]",
         '"text"',
-        "null",
         "3",
         "{'a': 1}",
         '{"a": NaN}',
@@ -237,8 +237,8 @@ def test_arguments_that_are_no_object_are_refused(arguments: object) -> None:
         ({"id": "x"}, "tool_calls"),
         ("text", "tool_calls"),
         (3, "tool_calls"),
-        ([{"function": {"name": "f"}}, None], "tool_calls[1].function"),
-        (["f"], "tool_calls[0].function"),
+        ([{"function": {"name": "f"}}, None], "tool_calls[1]"),
+        (["f"], "tool_calls[0]"),
         ([{}], "tool_calls[0].function"),
         ([{"function": "f"}], "tool_calls[0].function"),
         ([{"type": "custom", "custom": {"name": "f"}}], "tool_calls[0].function"),
@@ -246,6 +246,71 @@ def test_arguments_that_are_no_object_are_refused(arguments: object) -> None:
 )
 def test_malformed_calls_are_refused_by_their_place(calls: object, param: str) -> None:
     assert refusal({"role": "assistant", "tool_calls": calls}).param == f"messages[0].{param}"
+
+
+def test_a_call_of_the_time_before_tools_becomes_one_of_now() -> None:
+    out = normalised(
+        {"role": "user", "content": "x"},
+        {"role": "assistant", "content": None, "function_call": {"name": "f", "arguments": "{}"}},
+        {"role": "function", "name": "f", "content": [{"type": "text", "text": "1"}]},
+        {"role": "assistant", "function_call": {"name": "g", "arguments": '{"a": 1}'}},
+        {"role": "function", "name": "g", "content": "2", "tool_call_id": "mine"},
+        content_format="openai",
+    )
+    assert out[1:] == [
+        {
+            "role": "assistant",
+            "content": "",
+            "tool_calls": [
+                {
+                    "id": "call00001",
+                    "type": "function",
+                    "function": {"name": "f", "arguments": {}},
+                }
+            ],
+        },
+        {"role": "tool", "name": "f", "content": "1", "tool_call_id": "call00001"},
+        {
+            "role": "assistant",
+            "content": "",
+            "tool_calls": [
+                {
+                    "id": "call00003",
+                    "type": "function",
+                    "function": {"name": "g", "arguments": {"a": 1}},
+                }
+            ],
+        },
+        {"role": "tool", "name": "g", "content": "2", "tool_call_id": "mine"},
+    ]
+
+
+def test_a_result_without_a_call_has_no_id() -> None:
+    assert normalised({"role": "function", "name": "f", "content": "1"}) == [
+        {"role": "tool", "name": "f", "content": "1"}
+    ]
+
+
+def test_tool_calls_count_where_there_is_a_function_call_too() -> None:
+    message = {**call("{}"), "function_call": {"name": "g", "arguments": "{}"}}
+    out = normalised(message)[0]
+    assert [past["function"]["name"] for past in out["tool_calls"]] == ["f"]
+    assert "function_call" not in out
+
+
+@pytest.mark.parametrize(
+    ("function_call", "param"),
+    [
+        ("f", "function_call"),
+        ({"name": "f", "arguments": "{"}, "function_call.arguments"),
+        ({"name": "f", "arguments": [1]}, "function_call.arguments"),
+    ],
+)
+def test_a_malformed_function_call_is_refused_by_its_place(
+    function_call: object, param: str
+) -> None:
+    error = refusal({"role": "assistant", "function_call": function_call})
+    assert error.param == f"messages[0].{param}"
 
 
 def test_unknown_fields_of_calls_are_kept() -> None:

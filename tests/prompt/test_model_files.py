@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from sglrouter.errors import ConfigError
-from sglrouter.prompt.model_files import ModelFiles, read_model_files
+from sglrouter.prompt.model_files import ModelFiles, read_model_files, read_template_file
 
 
 def write(folder: Path, **files: Any) -> None:
@@ -287,3 +287,34 @@ def test_a_template_file_that_is_not_text_is_named(tmp_path: Path, name: str) ->
     path.write_bytes(b"{{ '\xff' }}")
     with pytest.raises(ConfigError, match=r"\.jinja: not UTF-8"):
         read_model_files(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "wanted"),
+    [
+        ("mine.jinja", "{{ x }}", {"default": "{{ x }}"}),
+        ("mine", "\u00fc", {"default": "\u00fc"}),
+        ("mine.json", '{"chat_template": "x"}', {"default": "x"}),
+        (
+            "mine.json",
+            json.dumps({"chat_template": LIST_FORM, "bos_token": "<s>"}),
+            {"default": "list", "tool_use": "list tools"},
+        ),
+    ],
+)
+def test_templates_of_one_file(
+    tmp_path: Path, name: str, content: str, wanted: dict[str, str]
+) -> None:
+    path = tmp_path / name
+    path.write_text(content, encoding="utf-8")
+    assert read_template_file(path) == wanted
+
+
+@pytest.mark.parametrize(
+    "content", ["{", "[]", "{}", '{"chat_template": 3}', '{"chat_template": []}', '"x"']
+)
+def test_a_file_without_a_template_is_named(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "mine.json"
+    path.write_text(content, encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"mine\.json"):
+        read_template_file(path)

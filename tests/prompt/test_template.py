@@ -8,14 +8,15 @@ from typing import Any, Self
 import pytest
 
 from sglrouter.errors import BadRequest, ConfigError
-from sglrouter.prompt import template as template_module
-from sglrouter.prompt.template import RESERVED, ChatTemplate
+from sglrouter.prompt import sandbox
+from sglrouter.prompt.template import ChatTemplate
+from tests.prompt.ample import ample
 
 USER = [{"role": "user", "content": "hi"}]
 
 
 def render(source: str, **variables: Any) -> str:
-    return ChatTemplate(source, {}).render(USER, None, kwargs=variables)
+    return ChatTemplate(source, {}).render(USER, None, ample(), kwargs=variables)
 
 
 def refusal(source: str, **variables: Any) -> BadRequest:
@@ -104,7 +105,7 @@ def test_strftime_now_is_local_time(monkeypatch: pytest.MonkeyPatch) -> None:
             assert tz is None
             return cls(2025, 7, 26, 12, 34, 56)
 
-    monkeypatch.setattr(template_module, "datetime", Frozen)
+    monkeypatch.setattr(sandbox, "datetime", Frozen)
     assert render("{{ strftime_now('%d %b %Y %H:%M') }}") == "26 Jul 2025 12:34"
 
 
@@ -141,7 +142,7 @@ def test_the_sandbox_refuses_mutation_and_private_attributes(source: str) -> Non
     messages = [{"role": "user", "content": "hi"}]
     before = [dict(message) for message in messages]
     with pytest.raises(BadRequest):
-        ChatTemplate(source, {}).render(messages, None, kwargs={"numbers": [2, 1]})
+        ChatTemplate(source, {}).render(messages, None, ample(), kwargs={"numbers": [2, 1]})
     assert messages == before
 
 
@@ -169,26 +170,22 @@ def test_a_template_that_does_not_compile_is_a_wrong_configuration(source: str) 
 
 def test_special_tokens_are_variables_and_a_request_may_set_others() -> None:
     template = ChatTemplate("{{ bos_token }}{{ eos_token }}{{ x }}{{ nope }}", {"bos_token": "<s>"})
-    assert template.render(USER, None) == "<s>"
-    assert template.render(USER, None, kwargs={"x": 1, "bos_token": "B"}) == "B1"
+    assert template.render(USER, None, ample()) == "<s>"
+    assert template.render(USER, None, ample(), kwargs={"x": 1, "bos_token": "B"}) == "B1"
 
 
 def test_tools_and_documents_are_none_when_there_are_none() -> None:
     source = "{{ tools is none }}{{ documents is none }}{{ add_generation_prompt }}"
     template = ChatTemplate(source, {})
-    assert template.render(USER, None) == "TrueTrueTrue"
+    assert template.render(USER, None, ample()) == "TrueTrueTrue"
     tools = [{"type": "function"}]
-    assert template.render(USER, tools, add_generation_prompt=False) == "FalseTrueFalse"
+    assert template.render(USER, tools, ample(), add_generation_prompt=False) == "FalseTrueFalse"
 
 
 def test_tools_are_shown_in_the_clients_key_order_with_unknown_keys() -> None:
     tool = {"z": 1, "function": {"parameters": {}, "name": "f", "x": None}, "a": [2]}
-    text = ChatTemplate("{{ tools[0] | tojson }}", {}).render(USER, [tool])
+    text = ChatTemplate("{{ tools[0] | tojson }}", {}).render(USER, [tool], ample())
     assert text == '{"z": 1, "function": {"parameters": {}, "name": "f", "x": null}, "a": [2]}'
-
-
-def test_reserved_names_hold_what_the_router_sets_itself() -> None:
-    assert {"messages", "tools", "documents", "add_generation_prompt", "chat_template"} <= RESERVED
 
 
 @pytest.mark.parametrize(

@@ -10,14 +10,17 @@ from pathlib import Path
 from typing import Any, Self
 
 import pytest
+import tokenizers
 
 from sglrouter.errors import BadRequest
-from sglrouter.prompt import template as template_module
-from sglrouter.prompt.conversation import PromptBuilder
+from sglrouter.prompt import sandbox
+from sglrouter.prompt.continuation import cut_at_mark, mark_end
+from sglrouter.prompt.conversation import PromptBuilder, PromptOptions
+from sglrouter.prompt.encoder import reference_encoder
 from sglrouter.prompt.messages import normalise
 from sglrouter.prompt.model_files import read_model_files
 from sglrouter.prompt.template import ChatTemplate
-from sglrouter.prompt.tokenizer import load_tokenizer
+from tests.prompt.ample import ample
 
 pytestmark = pytest.mark.corpus
 
@@ -34,8 +37,8 @@ TOKENIZERS = (
 
 MEDIA_CASES = ("image_part", "image_url_part")
 
-# The prefill of an answer is refused before a prompt is made of it, for now.
-LEFT_OUT = ("continue_final", "continue_final_trailing_space")
+# What a template refuses, a prompt of it in another form may still show.
+MERGED_CASES = ("two_systems",)
 
 
 class _FrozenTime(datetime):
@@ -46,7 +49,7 @@ class _FrozenTime(datetime):
 
 @pytest.fixture(autouse=True)
 def _frozen_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(template_module, "datetime", _FrozenTime)
+    monkeypatch.setattr(sandbox, "datetime", _FrozenTime)
 
 
 @cache
@@ -78,10 +81,15 @@ def _lines(path: Path) -> list[Row]:
 def _goldens(folder: Path) -> dict[str, list[Row]]:
     """The rows by case, with messages as SGLang prepares them."""
     rows: dict[str, list[Row]] = {}
-    for row in _lines(folder / "goldens.jsonl"):
+    for row in _all_goldens(folder):
         if row["variant"] == "norm":
             rows.setdefault(row["case"], []).append(row)
     return rows
+
+
+@cache
+def _all_goldens(folder: Path) -> list[Row]:
+    return _lines(folder / "goldens.jsonl")
 
 
 @pytest.fixture(scope="module")
@@ -90,26 +98,97 @@ def folder(corpus: Path) -> Path:
 
 
 def _render(template: ChatTemplate, case: Row, messages: list[Row] | None = None) -> str:
-    return template.render(
+    """The prompt of a conversation as a client sends it."""
+    return _render_as_is(
+        template,
+        case,
         normalise(
             case["messages"] if messages is None else messages,
             content_format=template.content_format,
             knows_developer=template.knows_developer,
         ),
-        case["tools"],
-        add_generation_prompt=case["add_generation_prompt"],
-        kwargs=case["template_kwargs"],
     )
 
 
-def _assert_golden(template: ChatTemplate, case: Row, row: Row) -> None:
-    where = f"{row['template']}/{row['case']}"
-    if "error" in row:
-        with pytest.raises(BadRequest) as raised:
-            _render(template, case)
-        assert row["message"] in raised.value.message, where
+def _render_as_is(template: ChatTemplate, case: Row, messages: list[Row]) -> str:
+    final = ""
+    if case["continue_final_message"]:
+        messages, final = mark_end(messages)
+    text = template.render(
+        messages,
+        case["tools"],
+        ample(),
+        add_generation_prompt=case["add_generation_prompt"],
+        kwargs=case["template_kwargs"],
+    )
+    return cut_at_mark(text, final)[0] if case["continue_final_message"] else text
+
+
+def _assert_golden(
+    template: ChatTemplate,
+    case: Row,
+    row: Row,
+    messages: list[Row] | None,
+    *,
+    same_words: bool = True,
+) -> None:
+    """Compares a row; None as messages for those that a client sends."""
+    where = f"{row['template']}/{row['case']}/{row['variant']}"
+    text, refusal = None, None
+    try:
+        if messages is None:
+            text = _render(template, case)
+        else:
+            text = _render_as_is(template, case, messages)
+    except BadRequest as exc:
+        refusal = exc.message
+    assert text == row.get("expected"), (where, refusal)
+    assert (refusal is None) == ("error" not in row), where
+    # The last refusal is ours to word.
+    if refusal and same_words and not row["message"].startswith("continue_final_message"):
+        assert row["message"] in refusal, where
+
+
+def _prepared(case: Row, row: Row, content_format: str, version: str) -> list[Row]:
+    """The messages of a row as transformers hands them to the template."""
+    if row["variant"] == "hf":
+        messages = case["hf_messages"]
     else:
-        assert _render(template, case) == row["expected"], where
+        messages = case["norm_messages"][content_format]
+    out = []
+    for message in messages:
+        new = dict(message)
+        if version.startswith("5."):
+            new = {key: value for key, value in message.items() if value is not None}
+            if "reasoning_content" in new:
+                new.setdefault("thinking", new["reasoning_content"])
+        if row["variant"] == "str" and "tool_calls" in new:
+            new["tool_calls"] = [_with_text_arguments(call) for call in new["tool_calls"]]
+        out.append(new)
+    return out
+
+
+def _with_text_arguments(call: Row) -> Row:
+    arguments = call["function"]["arguments"]
+    if not isinstance(arguments, str):
+        arguments = json.dumps(arguments, ensure_ascii=False)
+    return {**call, "function": {**call["function"], "arguments": arguments}}
+
+
+def test_every_row_of_every_variant_is_rendered_as_transformers_does(folder: Path) -> None:
+    """The engine alone, given what transformers' own engine was given."""
+    templates, cases = _templates(folder), _cases(folder)
+    compared: Counter[str] = Counter()
+    for row in _all_goldens(folder):
+        template, content_format = templates[row["template"]]
+        case = cases[row["case"]]
+        for version in row["transformers"]:
+            messages = _prepared(case, row, content_format, version)
+            # Where two versions raise, the row has the words of the later one.
+            same_words = version == row["transformers"][-1]
+            _assert_golden(template, case, row, messages, same_words=same_words)
+            compared[row["variant"]] += 1
+    assert compared == {"norm": 7566, "hf": 2362, "str": 1028}
 
 
 def _is_superseded(row: Row, content_format: str) -> bool:
@@ -127,21 +206,19 @@ def _is_superseded(row: Row, content_format: str) -> bool:
     )
 
 
-def test_goldens_are_rendered_byte_for_byte(folder: Path) -> None:
+def test_what_clients_send_is_rendered_byte_for_byte(folder: Path) -> None:
     templates = _templates(folder)
     compared: Counter[str] = Counter()
     for name, rows in _goldens(folder).items():
-        if name in LEFT_OUT:
-            continue
         for row in rows:
             template, content_format = templates[row["template"]]
             if not _is_superseded(row, content_format):
-                _assert_golden(template, _cases(folder)[name], row)
+                _assert_golden(template, _cases(folder)[name], row, None)
                 compared[name] += 1
     # Nothing passes by not being there.
-    assert len(compared) >= 34
-    assert min(compared.values()) >= 50
-    assert compared.total() >= 3250
+    assert len(compared) == 36
+    assert min(compared.values()) >= 57
+    assert compared.total() == 3452
 
 
 def test_content_format_is_detected_as_sglang_does(folder: Path) -> None:
@@ -161,7 +238,7 @@ def test_developer_is_system_where_the_template_does_not_know_it(folder: Path) -
         template, _ = _templates(folder)[row["template"]]
         if template.knows_developer:
             knowing.add(row["template"])
-            _assert_golden(template, case, row)
+            _assert_golden(template, case, row, None)
         else:
             assert _outcome(template, case) == _outcome(template, case, as_system)
     assert "llamacpp__openai-gpt-oss-120b" in knowing
@@ -209,25 +286,27 @@ def test_conversations_become_the_ids_of_transformers(
     files = read_model_files(corpus / "tokenizers" / name)
     builder = PromptBuilder(
         files,
-        load_tokenizer(files.directory),
-        folder / "templates" / f"{rows[0]['template']}.jinja",
+        reference_encoder(tokenizers.Tokenizer.from_file(str(files.directory / "tokenizer.json"))),
+        PromptOptions(template_file=folder / "templates" / f"{rows[0]['template']}.jinja"),
     )
     template, content_format = _templates(folder)[rows[0]["template"]]
     compared = 0
     for row in rows:
         case = _cases(folder).get(row["case"])
         # The ids of some cases are here without their messages.
-        if case is None or case["continue_final_message"] or _is_superseded(row, content_format):
+        if case is None or _is_superseded(row, content_format):
             continue
-        if "error" in row:
-            with pytest.raises(BadRequest):
-                _build(builder, case)
-        else:
+        if "error" not in row:
             prompt = _build(builder, case)
             assert prompt.text == _render(template, case), row["case"]
             assert list(prompt.ids) == row["ids"], row["case"]
+        elif row["case"] in MERGED_CASES:
+            assert _build(builder, case).ids
+        else:
+            with pytest.raises(BadRequest):
+                _build(builder, case)
         compared += 1
-    assert compared >= 30
+    assert compared >= 32
 
 
 def _build(builder: PromptBuilder, case: Row) -> Any:
@@ -236,4 +315,5 @@ def _build(builder: PromptBuilder, case: Row) -> Any:
         case["tools"],
         kwargs=case["template_kwargs"],
         add_generation_prompt=case["add_generation_prompt"],
+        continue_final_message=case["continue_final_message"],
     )

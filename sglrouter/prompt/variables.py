@@ -1,0 +1,127 @@
+"""The variables that a request may give the chat template.
+
+Strategy: chat_template_kwargs are the client's word and win over all, but for what the
+router itself passes to a template: those names are refused, and those that could bring
+a template or another conversation along are refused at any depth. Switches that other
+APIs have as fields of their own fill what chat_template_kwargs leave open, under the
+two names that templates read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from sglrouter.errors import BadRequest
+from sglrouter.schema.chat import ChatRequest
+
+# Never from a request, however deep they are buried.
+_OURS = frozenset(
+    {
+        "add_generation_prompt",
+        "chat_template",
+        "continue_final_message",
+        "messages",
+        "tokenize",
+        "tools",
+    }
+)
+
+# What templates call, and what Hugging Face's function takes besides variables.
+_TAKEN = frozenset(
+    {
+        "conversation",
+        "cycler",
+        "dict",
+        "joiner",
+        "lipsum",
+        "max_length",
+        "namespace",
+        "padding",
+        "raise_exception",
+        "range",
+        "return_assistant_tokens_mask",
+        "return_dict",
+        "return_tensors",
+        "strftime_now",
+        "tokenizer_kwargs",
+        "truncation",
+    }
+)
+
+RESERVED = _OURS | _TAKEN
+
+# The names that templates have for the switch.
+_THINKING = ("thinking", "enable_thinking")
+
+
+def refuse_reserved(variables: Mapping[str, Any], where: str = "chat_template_kwargs") -> None:
+    """Checks variables from outside.
+
+    Raises:
+        BadRequest: They hold a name that is not theirs to set; param is its path.
+    """
+    for name in variables:
+        if name in _TAKEN:
+            raise _refusal(where, name)
+    inside: list[tuple[str, Any]] = [(where, variables)]
+    while inside:
+        where, value = inside.pop()
+        if isinstance(value, Mapping):
+            for name, item in value.items():
+                if name in _OURS:
+                    raise _refusal(where, name)
+                if isinstance(item, Mapping | list):
+                    inside.append((f"{where}.{name}", item))
+        else:
+            inside += [
+                (f"{where}[{i}]", item)
+                for i, item in enumerate(value)
+                if isinstance(item, Mapping | list)
+            ]
+
+
+def _refusal(where: str, name: str) -> BadRequest:
+    return BadRequest(
+        f"{where} may not set {name}: leave it out", param=f"{where}.{name}", code="reserved_name"
+    )
+
+
+def template_variables(request: ChatRequest) -> dict[str, Any]:
+    """The variables that a request sets, by whichever field.
+
+    Raises:
+        BadRequest: It brings a template, or sets a reserved name.
+    """
+    if request.chat_template is not None:
+        raise BadRequest(
+            "chat_template is not taken from requests; the operator may set one",
+            param="chat_template",
+        )
+    variables: dict[str, Any] = dict(request.chat_template_kwargs or {})
+    refuse_reserved(variables)
+    effort = request.reasoning_effort
+    if effort is None and request.reasoning is not None:
+        effort = request.reasoning.effort
+    if effort is not None:
+        variables.setdefault("reasoning_effort", effort)
+    thinks = _thinks(request, effort)
+    if thinks is not None:
+        for name in _THINKING:
+            variables.setdefault(name, thinks)
+    return variables
+
+
+def _thinks(request: ChatRequest, effort: str | float | None) -> bool | None:
+    """Whether the client wants the model to think; None if it has not said."""
+    if request.enable_thinking is not None:
+        return request.enable_thinking
+    if isinstance(request.thinking, bool):
+        return request.thinking
+    if request.thinking is not None:
+        return request.thinking.type != "disabled"
+    if request.reasoning is not None and request.reasoning.enabled is not None:
+        return request.reasoning.enabled
+    if effort is not None:
+        return effort != "none"
+    return None

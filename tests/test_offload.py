@@ -1,0 +1,100 @@
+"""Long prompts are tokenized in threads, and the event loop goes on meanwhile."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from pathlib import Path
+
+import gevent
+import pytest
+
+from sglrouter.offload import Offload
+from sglrouter.prompt.encoder import Encoder, Library, ReferenceLibrary
+from sglrouter.prompt.fast_tokenizer import fast_library
+from sglrouter.prompt.tokenizer import read_tokenizer
+
+
+def both_libraries(model: Path) -> list[Library]:
+    tokenizer, source = read_tokenizer(model)
+    fast = fast_library(source, tokenizer)
+    assert fast is not None
+    return [ReferenceLibrary(tokenizer), fast]
+
+
+def test_the_loop_goes_on_while_a_long_prompt_is_encoded(tiny_model: Path) -> None:
+    text = "".join(f"{i * 7919 % 1_000_003:x} words to cut " for i in range(40_000))
+    for library in both_libraries(tiny_model):
+        expected = Encoder(library).encode(text).tolist()
+        for run, goes_on in ((Offload(1), True), (None, False)):
+            encoder = Encoder(library)
+            if run is not None:
+                encoder.run = run
+            ticks = 0
+            running = True
+
+            def tick() -> None:
+                nonlocal ticks
+                while running:  # noqa: B023 (it ends with the loop's turn)
+                    gevent.sleep(0.0005)
+                    ticks += 1
+
+            ticker = gevent.spawn(tick)
+            gevent.sleep(0.002)
+            ticks = 0
+            ids = encoder.encode(text + " ")
+            seen = ticks
+            running = False
+            ticker.join()
+            assert ids.tolist()[: len(expected) - 2] == expected[:-2]
+            assert (seen >= 3) is goes_on, (type(library).__name__, seen)
+
+
+def test_more_calls_than_threads_wait_for_their_turn() -> None:
+    offload = Offload(2)
+    running: list[str] = []
+    most = 0
+    pair = threading.Barrier(2)
+
+    def work(text: str) -> bytes:
+        nonlocal most
+        running.append(text)
+        most = max(most, len(running))
+        pair.wait(10)  # passed by two at a time only
+        running.remove(text)
+        pair.wait(10)
+        return text.encode()
+
+    texts = [f"text {i}" for i in range(8)]
+    calls = [gevent.spawn(offload, work, text) for text in texts]
+    gevent.joinall(calls, timeout=30)
+    assert [call.value for call in calls] == [text.encode() for text in texts]
+    assert most == 2
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="threads have no niceness of their own")
+def test_the_threads_give_way_to_the_loop() -> None:
+    def niceness(text: str) -> bytes:
+        return str(os.getpriority(os.PRIO_PROCESS, threading.get_native_id())).encode()
+
+    assert int(Offload(1)(niceness, "")) == 5
+    assert int(niceness("")) < 5, "the loop's own thread is as it was"
+
+
+def test_what_the_function_raises_is_raised_here() -> None:
+    def fail(text: str) -> bytes:
+        raise ValueError(text)
+
+    with pytest.raises(ValueError, match="this text"):
+        Offload(1)(fail, "this text")
+
+
+def test_the_threads_are_made_on_first_use() -> None:
+    """A pool that is made before the fork has no threads after it."""
+    offload = Offload(1)
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if offload(str.encode, "x") == b"x" else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert offload(str.encode, "y") == b"y"
