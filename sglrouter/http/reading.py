@@ -40,7 +40,7 @@ def reading_of(
     calls: Format | None = None
     if must_call:
         calls = forced(model.formats.calls)
-    elif tools or (model.formats.calls is not None and model.formats.calls.reasons):
+    elif tools or (model.formats.calls is not None and model.formats.calls.every_answer):
         calls = model.formats.calls
     return Reading(
         calls=calls,

@@ -108,6 +108,7 @@ REASONING_FORMATS = {
     "granite_thinking_parser": _TOOL_CALL,
     "hunyuan": _think("<tool_calls>"),
     "interns1": _TOOL_CALL,
+    "iquest_q1": _think("<iquest_tool_call>"),
     "k2_horizon": ReasoningFormat(
         ("<ifm|think>", "<ifm|think_fast>", "<ifm|think_faster>"),
         ("</ifm|think>", "</ifm|think_fast>", "</ifm|think_faster>"),
@@ -115,6 +116,11 @@ REASONING_FORMATS = {
     "kimi": _KIMI,
     "kimi_k2": _think("<|tool_calls_section_begin|>"),
     "kimi_k25": _think("<|tool_calls_section_begin|>"),
+    "kimi_k3": ReasoningFormat(
+        ("<|open|>think<|sep|>",),
+        ("<|close|>think<|sep|>",),
+        ("<|open|>response<|sep|>", "<|open|>tools<|sep|>"),
+    ),
     "kimi_thinking": _think("<|tool_calls_section_begin|>", always=True),
     "ling3": _TOOL_CALL,
     "mimo": _THINK,
@@ -125,9 +131,11 @@ REASONING_FORMATS = {
     "nanbeige": _TOOL_CALL,
     "nemotron_3": _TOOL_CALL,
     "poolside_v1": _THINK,
+    "muse": ReasoningFormat(("to=self<|message|>",), ("<|eom|>",)),
     "qwen3": _TOOL_CALL,
     "qwen3-thinking": _think("<tool_call>", always=True),
     "qwen3_thinking": _think("<tool_call>", always=True),
+    "seed_oss": ReasoningFormat(("<seed:think>",), ("</seed:think>",), ("<seed:tool_call>",)),
     "step3": _THINK_ALWAYS,
     "step3p5": _THINK_ALWAYS,
 }

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tokenizers import Tokenizer
+from tokenizers import AddedToken, Tokenizer
 
 from sglrouter._fast.detok import Detokenizer
 from sglrouter._fast.wire import GenerateReader
@@ -142,3 +142,22 @@ def test_the_factory_leaves_other_decoders_to_the_library() -> None:
     decoder = factory.new(skip_special=True, stop_ids=(), want_starts=True)
     run(decoder, [[1, 2]])
     assert len(decoder.take_starts()) == 2
+
+
+@pytest.mark.parametrize("make", [models.byte_level, models.wordpiece])
+def test_special_tokens_that_are_markers_are_text(make: Callable[[], Tokenizer]) -> None:
+    tokenizer = make()
+    tokenizer.add_special_tokens(
+        [AddedToken("<|call|>", special=True), AddedToken("<|pad|>", special=True)]
+    )
+    factory = DetokenizerFactory(tokenizer)
+    shown = factory.special_tokens_in(["<|call|>begin", "other"])
+    call, pad = tokenizer.token_to_id("<|call|>"), tokenizer.token_to_id("<|pad|>")
+    assert shown == {call}
+    reader = GenerateReader()
+    reader.feed(messages.chunk([call, pad, call], 3))
+    decoder = factory.new(skip_special=True, stop_ids=(), shown=shown)
+    text = (decoder.feed(reader) + decoder.finish()).decode()
+    assert text.count("<|call|>") == 2
+    if factory.vocabulary is not None:
+        assert text == "<|call|><|call|>"

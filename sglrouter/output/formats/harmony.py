@@ -148,7 +148,7 @@ def _program(parser: OutputParser, tools: Tools) -> Program:
 HARMONY = Format(
     _program,
     tuple(marker.decode() for marker in (_START, _CHANNEL, *_NOISE, *_ENDS)),
-    reasons=True,
+    every_answer=True,
 )
 
 FORMATS = {"gpt-oss": HARMONY}

@@ -66,6 +66,6 @@ def _program(parser: OutputParser, _tools: Tools) -> Program:
         following = _TEXT
 
 
-INKLING = Format(_program, tuple(marker.decode() for marker in _MARKERS))
+INKLING = Format(_program, tuple(marker.decode() for marker in _MARKERS), every_answer=True)
 
 FORMATS = {"inkling": INKLING}

@@ -59,7 +59,7 @@ def arguments(parser: OutputParser, value: Value = JSON) -> Part:
         if inner is None:
             parser.push(quoted)
         elif inner.lstrip().startswith("{"):
-            parser.push(inner.strip().encode(errors="replace"))
+            parser.push(inner.encode(errors="replace"))
         else:
             if inner.strip() not in ("", "null"):
                 parser.argue(quoted)
@@ -124,7 +124,7 @@ def call_object(parser: OutputParser, tools: Tools | None = None, value: Value =
                 outcome, begun = yield from call_object(parser, tools, value)
                 if outcome is not Outcome.DONE:
                     return outcome, begun
-                name, argued = "", True
+                name = ""
                 continue
             name = yield from _text()
             if not name or (tools is not None and name not in tools):

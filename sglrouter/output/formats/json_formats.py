@@ -107,7 +107,7 @@ MISTRAL = marked(
     body=_mistral_calls,
     ends=(b"</s>",),
     call_id=_mistral_id,
-)
+).showing(_CALL_ID, _ARGS)
 
 # xLAM: bare, in a code fence, or after a marker of another family; thoughts may come first.
 

@@ -126,6 +126,8 @@ def _call_id(name: str, number: int) -> str:
     return f"{name}:{number}"
 
 
-KIMI_K3 = Format(_program, ("<|open|>", "<|close|>", "<|sep|>"), call_id=_call_id)
+KIMI_K3 = Format(
+    _program, ("<|open|>", "<|close|>", "<|sep|>"), call_id=_call_id, every_answer=True
+)
 
 FORMATS = {"kimi_k3": KIMI_K3}

@@ -81,14 +81,19 @@ class Format(NamedTuple):
             the first call of the conversation; None for random ids.
         required_natively: Whether an answer that must be a call is written this way, too,
             and not as a JSON array.
-        reasons: Whether it splits the reasoning off, too, and so reads every answer.
+        every_answer: Whether an answer without calls is written in it, too, perhaps with its
+            reasoning.
     """
 
     program: Callable[[OutputParser, Tools], Program]
     markers: tuple[str, ...]
     call_id: Callable[[str, int], str] | None = None
     required_natively: bool = False
-    reasons: bool = False
+    every_answer: bool = False
+
+    def showing(self, *texts: bytes) -> Format:
+        """The same format, which needs these texts to be visible, too."""
+        return self._replace(markers=(*self.markers, *(text.decode() for text in texts)))
 
 
 def json_text(quoted: bytes) -> str | None:

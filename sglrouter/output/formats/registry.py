@@ -15,6 +15,8 @@ from sglrouter.output.formats import (
     inkling,
     json_formats,
     kimi_k3,
+    minimax_m3_calls,
+    muse_calls,
     pythonic_calls,
     section_calls,
     xml_calls,
@@ -36,6 +38,8 @@ TOOL_FORMATS: dict[str, Format] = {
     **inkling.FORMATS,
     **json_formats.FORMATS,
     **kimi_k3.FORMATS,
+    **minimax_m3_calls.FORMATS,
+    **muse_calls.FORMATS,
     **pythonic_calls.FORMATS,
     **section_calls.FORMATS,
     **xml_calls.FORMATS,
@@ -100,7 +104,7 @@ def reasoning_format(name: str) -> ReasoningFormat | None:
     Raises:
         ConfigError: There is no such format.
     """
-    if name in TOOL_FORMATS and TOOL_FORMATS[name].reasons:
+    if name not in REASONING_FORMATS and name in TOOL_FORMATS and TOOL_FORMATS[name].every_answer:
         return None
     return _named("reasoning_parser", name, REASONING_FORMATS)
 

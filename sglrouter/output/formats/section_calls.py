@@ -130,7 +130,7 @@ DEEPSEEK = section(
     eos="<｜end▁of▁sentence｜>".encode(),
     head=_deepseek_head,
     fences=(b"```json", b"```"),
-)
+).showing(_DEEPSEEK_SEPARATOR)
 
 # Kimi K2: functions.NAME:NUMBER, separator, JSON.
 
@@ -204,7 +204,7 @@ KIMI_K2 = section(
     eos=b"<|im_end|>",
     head=_kimi_head,
     call_id=_kimi_id,
-)
+).showing(_KIMI_SEPARATOR)
 
 FORMATS = {
     "deepseek": DEEPSEEK,

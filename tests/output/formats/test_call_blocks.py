@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.fast.profile import soak
+from tests.fast.profile import SOAK
 from tests.output.formats.families import FAMILIES, Family
 from tests.output.formats.laws import NUMBERS, TEXTS, check_truncated, parsed, reading_of, reads
 from tests.output.formats.reading import read, without_ids
@@ -113,6 +113,26 @@ def test_what_is_no_call_is_text_and_the_next_call_a_call(family: Family) -> Non
         assert content.endswith(" ok")
 
 
+@every_block
+def test_what_is_no_call_after_a_block_without_end(family: Family) -> None:
+    block = family.block([EMMA]).removesuffix(family.after)
+    content, calls = reads(family.form, f"{block}\n{family.before}what?")
+    assert (content.strip(), calls) == (f"{family.before}what?", [EMMA])
+
+
+@every_block
+def test_tags_are_text_again_after_their_block(family: Family) -> None:
+    block = family.block([EMMA])
+    call, end = block.removesuffix(family.after), family.after.strip()
+    text = f"{call} what? {family.before}no {end} yes {block} {end}"
+    content, calls = reads(family.form, text)
+    assert calls == [EMMA, EMMA]
+    assert reads(family.form, f"{call} what? {end} yes {end}")[0].count(end) == 1
+    # The first end belongs to the block that was not closed, the last one to none.
+    assert content.count(end) == 1
+    assert content.endswith(end)
+
+
 @every_family
 def test_text_in_a_call_ends_it(family: Family) -> None:
     call = family.block([EMMA])
@@ -145,6 +165,9 @@ def test_arguments_are_not_escaped_to_ascii(family: Family) -> None:
     assert read(reading_of(family.form), [block]).calls[0].arguments == '{"text": "午後 😀"}'
 
 
+# There are twenty families.
+quick = settings(max_examples=max(20, SOAK // 10))
+
 ARGUMENTS = st.fixed_dictionaries(
     {},
     optional={
@@ -161,7 +184,7 @@ CALLS = st.lists(st.tuples(st.just("book"), ARGUMENTS), min_size=1, max_size=3)
 
 
 @every_family
-@soak
+@quick
 @given(calls=CALLS, data=st.data())
 def test_calls_come_back_as_they_were(
     family: Family, calls: list[tuple[str, Mapping[str, Any]]], data: st.DataObject
@@ -177,7 +200,7 @@ def test_calls_come_back_as_they_were(
 
 
 @every_family
-@soak
+@quick
 @given(data=st.data())
 def test_no_text_depends_on_its_cuts(family: Family, data: st.DataObject) -> None:
     """Pieces of markup in any order."""

@@ -54,9 +54,9 @@ def reading_of(case: dict[str, Any]) -> Reading:
     started = bool(case.get("reasoning_started_in_prompt"))
     return Reading(
         calls=TOOL_FORMATS[parser] if parser else None,
-        reasoning=reasoning or None,
+        reasoning=reasoning,
         tools=Tools(case["tools"]),
-        inside=bool(reasoning) and (started or reasoning.always),
+        inside=reasoning is not None and (started or reasoning.always),
     )
 
 

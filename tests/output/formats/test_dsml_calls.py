@@ -135,12 +135,15 @@ def test_an_object_cut_off_anywhere() -> None:
     [
         ('{"lot": "B7"} and more', {"lot": "B7"}, "and more"),
         ('{"lot": [1, 2', {"lot": [1, 2]}, ""),
-        ('{"lot": "B7"}' + parameter("hours", "3"), {"lot": "B7"}, None),
+        (
+            '{"lot": "B7"}' + parameter("hours", "3"),
+            {"lot": "B7"},
+            '<｜DSML｜parameter name="hours">3',
+        ),
         ('{"lot" "B7"}', {"lot": None}, '"B7"}'),
     ],
 )
-def test_an_object_that_is_none(body: str, arguments: dict[str, Any], content: str | None) -> None:
+def test_an_object_that_is_none(body: str, arguments: dict[str, Any], content: str) -> None:
     text, calls = reads(V32, block(invoke(body) + invoke("")), TOOLS)
     assert calls == [("park", arguments), ("park", {})]
-    if content is not None:
-        assert text.strip() == content
+    assert text.strip() == content

@@ -62,6 +62,7 @@ def pair(key: str, value: str) -> str:
         ("ls<arg_key>dir</arg_key>/srv</arg_value>", "ls", {"dir": "/srv"}),
         ("ls<arg_key>dir<arg_value>/srv</arg_value>", "ls", {"dir": "/srv"}),
         (f"ls{pair('dir', '/srv')}</arg_value>", "ls", {"dir": "/srv"}),
+        (f"ls{pair('dir', '/srv')}</arg_key>{pair('a', '1')}", "ls", {"dir": "/srv", "a": 1}),
         ("ls<arg_key>x</arg_key>" + pair("dir", "/srv"), "ls", {"dir": "/srv"}),
         ("ls<arg_key>x" + pair("dir", "/srv"), "ls", {"dir": "/srv"}),
         ("ls<arg_key>dir</arg_key>", "ls", {}),
@@ -134,6 +135,7 @@ def test_a_call_that_the_next_one_ends() -> None:
 def test_an_object_for_a_call() -> None:
     text = '<tool_call>{"name": "ls", "arguments": {"a": 1}}</tool_call>'
     assert reads(GLM, f"{text}{text} ok", TOOLS) == (" ok", [("ls", {"a": 1})] * 2)
+    assert reads(GLM, f"{text} </arg_value>", TOOLS) == (" </arg_value>", [("ls", {"a": 1})])
 
 
 def test_hunyuan_without_separator_or_suffix() -> None:

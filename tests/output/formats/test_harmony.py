@@ -41,7 +41,7 @@ def reads(text: str, tools: Tools = TOOLS) -> Read:
 
 def test_it_reads_reasoning_as_well() -> None:
     assert FORMATS == {"gpt-oss": HARMONY}
-    assert HARMONY.reasons
+    assert HARMONY.every_answer
     assert "<|message|>" in HARMONY.markers
 
 

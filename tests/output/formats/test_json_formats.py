@@ -198,6 +198,8 @@ CALL = '{"name": "now", "arguments": {}}'
         (f"<tool_call>{CALL}{CALL}, {CALL}</tool_call>", "", [NOW] * 3),
         (f"<tool_call>[{CALL} {CALL},]</tool_call>", "", [NOW] * 2),
         ("<tool_call>[]</tool_call> none", " none", []),
+        # Cut off in the second of two markers.
+        ("<tool_call><tool_ca", "", []),
         # Brackets forgotten.
         ('<tool_call>{"name": "now"\n</tool_call>', "", [NOW]),
         ('<tool_call>{"name": "now", "arguments": {}\n</tool_call>', "", [NOW]),
@@ -229,6 +231,7 @@ CALL = '{"name": "now", "arguments": {}}'
             "a",
         ),
         ('<tool_call>{"name": "note", "arguments": " {\'text\': \'a\',}"}</tool_call>', "", "a"),
+        ('<tool_call>{"name": "note", "arguments": "a\\qb"}</tool_call>', "", ...),
         # As OpenAI writes calls.
         (
             f'<tool_call>{{"type": "function", "function": {CALL}, "id": "x"}}</tool_call>',
@@ -239,6 +242,8 @@ CALL = '{"name": "now", "arguments": {}}'
 )
 def test_calls_that_are_not_quite_right(text: str, content: str, calls: object) -> None:
     wanted = calls if isinstance(calls, list) else [("note", {"text": calls})]
+    if calls is ...:
+        wanted = [("note", "a\\qb")]
     assert reads(HERMES, text) == (content, wanted)
 
 

@@ -41,6 +41,8 @@ def test_names_of_sglang_and_smg() -> None:
         ("{CALL}{call}{END}", "{CALL}", [NOTE]),
         ("x {CALL}y z{CALL_END} {call}", "x {CALL}y z", [NOTE]),
         ("{BEGIN}nothing{END}", "nothing", []),
+        ("{BEGIN}{call}{END} <｜tool", " <｜tool", [NOTE]),
+        ("{BEGIN}{call} <｜tool", "", [NOTE]),
         ("{SEPARATOR} ```json\n{{}}\n```", "{SEPARATOR} ```json\n{{}}\n```", []),
     ],
 )
