@@ -152,7 +152,7 @@ def test_special_tokens_that_are_markers_are_text(make: Callable[[], Tokenizer])
     )
     factory = DetokenizerFactory(tokenizer)
     shown = factory.special_tokens_in(["<|call|>begin", "other"])
-    call, pad = tokenizer.token_to_id("<|call|>"), tokenizer.token_to_id("<|pad|>")
+    call, pad = models.ids_of(tokenizer, "<|call|>", "<|pad|>")
     assert shown == {call}
     reader = GenerateReader()
     reader.feed(messages.chunk([call, pad, call], 3))
