@@ -96,21 +96,38 @@ def generate_request(
         reasons: Whether the answer begins with reasoning, which a grammar does not hold
             for; engines with a parser for it also count its tokens.
     """
-    request = scheduler.GenerateRequest(
-        request_id=request_id,
+    # A message's fields may come in any order, each written by whoever does it best.
+    # protobuf's objects are not for every request: they trim the C heap when they go.
+    identity = request_id.encode()
+    return (
+        b"\x0a"
+        + _varint(len(identity))
+        + identity
+        + _options(stream, logprobs, top_logprobs, lora_id, reasons)
+        + _sampling_field(sampling)
+        + tokenized_input(text.encode(), ids)
+    )
+
+
+@lru_cache(maxsize=256)
+def _options(stream: bool, logprobs: bool, top_logprobs: int, lora_id: str, reasons: bool) -> bytes:
+    """The fields of a GenerateRequest that are alike in most."""
+    return scheduler.GenerateRequest(
         return_logprob=logprobs,
         logprob_start_len=-1,
         top_logprobs_num=top_logprobs,
         lora_id=lora_id,
         stream=stream,
         require_reasoning=reasons,
-    )
-    # A message's fields may come in any order, each written by whoever does it best.
-    return (
-        request.SerializeToString()
-        + _sampling_field(sampling)
-        + tokenized_input(text.encode(), ids)
-    )
+    ).SerializeToString()
+
+
+def _varint(value: int) -> bytes:
+    out = b""
+    while value > 0x7F:
+        out += bytes((value & 0x7F | 0x80,))
+        value >>= 7
+    return out + bytes((value,))
 
 
 # Clients send the same parameters time and again, but what is long is kept by nobody.
@@ -123,10 +140,18 @@ def _sampling_field(sampling: Sampling) -> bytes:
         len(sampling.logit_bias) + len(sampling.stop_token_ids) + sum(map(len, sampling.stop))
         <= _SHORT
     ) and (sampling.constraint is None or len(sampling.constraint[1]) <= _SHORT)
-    return (_remembered if short else _serialized)(sampling)
+    most = sampling.max_new_tokens
+    if most is None:
+        params = (_remembered if short else _serialized)(sampling)
+    else:
+        # What is left of the context is another number with every prompt.
+        same = msgspec.structs.replace(sampling, max_new_tokens=None)
+        params = (_remembered if short else _serialized)(same) + b"\x40" + _varint(most)
+    return b"\x22" + _varint(len(params)) + params
 
 
 def _serialized(sampling: Sampling) -> bytes:
+    """SamplingParams but for max_new_tokens."""
     params = scheduler.SamplingParams(
         temperature=sampling.temperature,
         top_p=sampling.top_p,
@@ -135,7 +160,6 @@ def _serialized(sampling: Sampling) -> bytes:
         frequency_penalty=sampling.frequency_penalty,
         presence_penalty=sampling.presence_penalty,
         repetition_penalty=sampling.repetition_penalty,
-        max_new_tokens=sampling.max_new_tokens,
         min_new_tokens=sampling.min_new_tokens,
         stop=sampling.stop,
         stop_token_ids=sampling.stop_token_ids,
@@ -151,7 +175,7 @@ def _serialized(sampling: Sampling) -> bytes:
     if sampling.constraint is not None:
         kind, value = sampling.constraint
         setattr(params, kind, value)
-    return scheduler.GenerateRequest(sampling_params=params).SerializeToString()
+    return params.SerializeToString()
 
 
 _remembered = lru_cache(maxsize=256)(_serialized)

@@ -8,6 +8,7 @@ are those that engines cannot serve, which the client is told of.
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -134,6 +135,9 @@ IGNORED = (
     "return_meta_info",
 )
 
+_ignored_values = attrgetter(*IGNORED)
+_NOTHING_IGNORED = (None,) * len(IGNORED)
+
 _decoder = msgspec.json.Decoder(ChatRequest, strict=False)
 
 
@@ -151,5 +155,11 @@ def decode_chat_request(body: bytes, bounds: JsonBounds = _BOUNDS) -> ChatReques
 
 def ignored_fields(request: ChatRequest) -> list[str]:
     """The names of the fields that ask for what no engine will do."""
-    values = [(name, getattr(request, name)) for name in IGNORED]
-    return [name for name, value in values if value is not None and value is not False]
+    values = _ignored_values(request)
+    if values == _NOTHING_IGNORED:
+        return []
+    return [
+        name
+        for name, value in zip(IGNORED, values, strict=True)
+        if value is not None and value is not False
+    ]
