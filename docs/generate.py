@@ -90,6 +90,8 @@ def parsers() -> str:
             for texts in (each.openers, each.closers, each.interrupts)
         ]
         start = columns[0] + (", or at once" if each.always else "")
+        if each.prefix:
+            start = f"stays in the content, after `{each.prefix}`"
         lines.append(f"| {name} | {start} | {columns[1]} | {columns[2]} |")
     return PARSERS + "\n".join(lines) + "\n"
 

@@ -25,12 +25,15 @@ class ReasoningFormat(NamedTuple):
         interrupts: Markers of tool calls that end it as well.
         always: Whether an output is reasoning from its first word although the prompt
             has neither opened nor closed it.
+        prefix: Put before an answer whose reasoning stays in the content: the opener that
+            the prompt has and the answer lacks.
     """
 
     openers: tuple[str, ...]
     closers: tuple[str, ...]
     interrupts: tuple[str, ...] = ()
     always: bool = False
+    prefix: str = ""
 
     @property
     def markers(self) -> tuple[str, ...]:
@@ -60,6 +63,10 @@ def reasoning_program(
     until_closed = Pass(REASONING, (*closers, *interrupts))
 
     def program(parser: OutputParser) -> Program:
+        if reasoning.prefix:
+            parser.say(reasoning.prefix.encode())
+            yield from rest(parser) if rest is not None else _rest()
+            return
         parser.mark()
         # A model may repeat what the prompt has said.
         opened = (yield opening) >= 0 or (inside and not (as_json and (yield PEEK) in (b"{", b"[")))
@@ -72,12 +79,13 @@ def reasoning_program(
                 parser.push(interrupts[found - len(closers)])
         else:
             parser.reject()
-        if rest is None:
-            yield REST
-        else:
-            yield from rest(parser)
+        yield from rest(parser) if rest is not None else _rest()
 
     return program
+
+
+def _rest() -> Program:
+    yield REST
 
 
 def _think(*interrupts: str, always: bool = False, more: tuple[str, ...] = ()) -> ReasoningFormat:
@@ -125,6 +133,7 @@ REASONING_FORMATS = {
     "ling3": _TOOL_CALL,
     "mimo": _THINK,
     "minimax": _THINK_ALWAYS,
+    "minimax-append-think": ReasoningFormat((), (), prefix="<think>"),
     "minimax-m3": ReasoningFormat(("<mm:think>",), ("</mm:think>",)),
     "mistral": ReasoningFormat(("[THINK]",), ("[/THINK]",)),
     "nano_v3": _TOOL_CALL,

@@ -27,31 +27,34 @@ class Result(NamedTuple):
     completed: int
 
 
-def read(reading: Reading, parts: Sequence[str]) -> Result:
+def read(reading: Reading, parts: Sequence[str | bytes]) -> Result:
     """Feeds the parts one by one; checks that calls arrive as clients need them."""
+    pieces = [part if isinstance(part, bytes) else part.encode() for part in parts]
     parser = reading.parser()
     if parser is None:
-        return Result("".join(parts), "", [], 0)
+        return Result(b"".join(pieces).decode(), "", [], 0)
     content, reasoning = b"", b""
-    calls: list[Call] = []
-    for text in (*parts, None):
-        if text is None:
+    begun: list[tuple[str, str]] = []
+    arguments_of: list[bytes] = []
+    for piece in (*pieces, None):
+        if piece is None:
             parser.finish()
         else:
-            parser.feed(text.encode())
+            parser.feed(piece)
         more_content, more_reasoning, deltas = parser.take()
         content += more_content
         reasoning += more_reasoning
         for number, call_id, name, arguments in deltas:
             if call_id is not None:
                 assert name
-                assert number == len(calls)
-                calls.append(Call(call_id, name, arguments.decode()))
+                assert number == len(begun)
+                begun.append((call_id, name))
+                arguments_of.append(arguments)
             else:
                 assert name is None
-                assert number == len(calls) - 1
-                last = calls[-1]
-                calls[-1] = last._replace(arguments=last.arguments + arguments.decode())
+                assert number == len(begun) - 1
+                arguments_of[-1] += arguments
+    calls = [Call(*each, json.decode()) for each, json in zip(begun, arguments_of, strict=True)]
     assert parser.called == len(calls) == len({call.id for call in calls})
     return Result(content.decode(), reasoning.decode(), calls, parser.completed)
 
@@ -61,13 +64,15 @@ def without_ids(result: Result) -> Result:
     return result._replace(calls=[call._replace(id="") for call in result.calls])
 
 
-def cuts(text: str, most: int = 2000) -> Iterator[list[str]]:
-    """One character at a time, cut in two at every point, and cut at random."""
+def cuts(text: str, most: int = 2000) -> Iterator[Sequence[str | bytes]]:
+    """One byte or character at a time, cut in two at every point or `most`, and at random."""
     yield list(text)
+    data = text.encode()
+    yield [data[i : i + 1] for i in range(len(data))]
     dice = random.Random(len(text))
     points: Sequence[int] = range(1, len(text))
     if len(text) > most:
-        points = sorted(dice.sample(points, most // 10))
+        points = sorted(dice.sample(points, most))
     for point in points:
         yield [text[:point], text[point:]]
     for _ in range(20):
