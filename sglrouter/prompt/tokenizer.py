@@ -112,7 +112,10 @@ def _what_is_missing(directory: Path) -> str:
 
 
 def _add_declared_tokens(tokenizer: tokenizers.Tokenizer, config: Mapping[str, Any]) -> bool:
-    """Adds tokens that only tokenizer_config.json has, as Hugging Face does.
+    """Adds tokens that only tokenizer_config.json has.
+
+    Hugging Face adds every name to the vocabulary. Here none gets an id that the model was
+    not made with: such an id ends an engine, and the name is text to the model anyway.
 
     Returns:
         Whether there were any.
@@ -127,18 +130,27 @@ def _add_declared_tokens(tokenizer: tokenizers.Tokenizer, config: Mapping[str, A
             # Without an id it is named only, and that changes no flags.
             token_id is not None and known[token.content] != (token_id, _flags(token))
         ):
-            tokenizer.add_tokens([token])
-            found = tokenizer.token_to_id(token.content)
+            there = tokenizer.token_to_id(token.content)
+            found = _next_id(tokenizer) if there is None and token_id is not None else there
             if token_id not in (None, found):
                 logger.warning(
                     "tokenizer: tokenizer_config.json calls %r token %d, but it is %s",
                     token.content,
                     token_id,
-                    found,
+                    "unknown to tokenizer.json" if there is None else there,
                 )
+            if found is None or (there is None and found != token_id):
+                continue
+            tokenizer.add_tokens([token])
             known[token.content] = (found, _flags(token))
             changed = True
     return changed
+
+
+def _next_id(tokenizer: tokenizers.Tokenizer) -> int:
+    """The id that the library would give to a new token."""
+    size = tokenizer.get_vocab_size(with_added_tokens=False)
+    return max([size - 1, *tokenizer.get_added_tokens_decoder()]) + 1
 
 
 def _declared_tokens(

@@ -126,12 +126,14 @@ def test_tokens_that_only_the_configuration_has_are_added(
     declared = {
         str(size): {"content": "<extra>", "special": True, **flags},
         str(size - 1): {"content": "<think>", "special": True, **flags},
+        str(size + 7): {"content": "<far>", "special": True, **flags},
     }
     changed = {"added_tokens_decoder": declared, "additional_special_tokens": ["<more>"]}
     (tmp_path / "tokenizer_config.json").write_text(json.dumps(changed))
     tokenizer, source = read_tokenizer(tmp_path)
     assert tokenizer.encode("a<extra>b").ids[1] == size
-    assert tokenizer.encode("<more>").ids == [size + 1]
+    # The model has no embedding for these: they stay text.
+    assert max(tokenizer.encode("<more><far>").ids) < size
     added = {t.content: t for t in tokenizer.get_added_tokens_decoder().values()}
     assert added["<extra>"].special
     assert added["<think>"].special
@@ -139,7 +141,7 @@ def test_tokens_that_only_the_configuration_has_are_added(
     assert "'<think>' token" in caplog.text, "it has another id"
     library = fast_library(source, tokenizer)
     assert library is not None
-    assert len(library.ids("<extra><more>")) == 8
+    assert list(memoryview(library.ids("<extra>")).cast("B").cast("I")) == [size]
     shutil.copy(tiny_model / "tokenizer_config.json", tmp_path)
     assert read_tokenizer(tmp_path).source == tmp_path / "tokenizer.json", "nothing is missing"
 
