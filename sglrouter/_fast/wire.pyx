@@ -247,6 +247,7 @@ cdef class GenerateReader:
     cdef int _read_chunk(self, const uint8_t* at, const uint8_t* end) except -1:
         cdef Field field
         cdef Py_ssize_t before = self.count
+        cdef list logprobs = []
         while at < end:
             at = _field(at, end, &field)
             if field.kind == VARINT:
@@ -265,7 +266,9 @@ cdef class GenerateReader:
             elif field.number == 1 and field.kind == BYTES:
                 self._read_ids(field.start, field.stop)
             elif field.number == 5 and field.kind == BYTES and self.want_logprobs:
-                self.logprobs.extend(_output_logprobs(field.start, field.stop))
+                logprobs = _output_logprobs(field.start, field.stop)
+        # Some engines repeat those of the ids before.
+        self.logprobs.extend(logprobs[max(len(logprobs) - (self.count - before), 0):])
         self.received += self.count - before
         return 0
 

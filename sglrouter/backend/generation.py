@@ -26,6 +26,7 @@ class Generation:
         first_timeout: Longest wait in seconds for a call's first message; a refusal
             may never be answered.
         idle_timeout: Longest silence in seconds after it.
+        abort: Called with the number of each sample whose call is cancelled; never waits.
 
     Attributes:
         arrived: The event.
@@ -38,7 +39,9 @@ class Generation:
         *,
         first_timeout: float,
         idle_timeout: float,
+        abort: Callable[[int], None] = lambda _index: None,
     ) -> None:
+        self._abort = abort
         self._running = dict(enumerate(calls))
         self.arrived = arrived
         self._first_timeout = first_timeout
@@ -159,11 +162,17 @@ class Generation:
         """Says that a sample is complete, and tells an engine that goes on to stop."""
         call = self._running.pop(index)
         if engine_goes_on:
-            call.cancel()
+            self._stop(index, call)
 
     def cancel(self) -> None:
         """Stops every call that still runs."""
-        for call in self._running.values():
-            call.cancel()
+        for index, call in self._running.items():
+            self._stop(index, call)
         self._running.clear()
         self._sinks.clear()
+
+    def _stop(self, index: int, call: Call) -> None:
+        running = call.status is None
+        call.cancel()
+        if running:
+            self._abort(index)

@@ -6,18 +6,21 @@ itself is built before the fork.
 
 from __future__ import annotations
 
+import _thread
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from threading import Event, Lock
 
 from sglrouter.backend.channel import Channel
 from sglrouter.backend.generation import Generation
 from sglrouter.backend.scheduler import (
+    ABORT,
     GENERATE,
     GET_MODEL_INFO,
     HEALTH_CHECK,
     EngineFacts,
+    abort_request,
     health_request,
     model_info_request,
     read_health,
@@ -32,6 +35,7 @@ _PROBE_TIMEOUT = 2.0
 # A failed question is not asked again before this many seconds.
 _ASK_AGAIN = 5.0
 _HEALTH_AGE = 1.0
+_ABORT_TIMEOUT = 5.0
 
 
 class Engine:
@@ -109,19 +113,45 @@ class Engine:
 
     def generate(
         self,
-        requests: Sequence[bytes],
+        requests: Mapping[str, bytes],
         *,
         timeout: float,
         first_timeout: float,
         idle_timeout: float,
     ) -> Generation:
-        """Starts one call for each serialized GenerateRequest."""
+        """Starts one call for each serialized GenerateRequest.
+
+        Args:
+            requests: The messages by their request ids.
+            timeout: Longest time in seconds for each.
+            first_timeout: See Generation.
+            idle_timeout: See Generation.
+        """
+        ids = list(requests)
+
+        def abort(index: int) -> None:
+            # From wherever this is called, nobody must wait; a Thread's start() would.
+            _thread.start_new_thread(self._abort, (ids[index],))
+
         arrived = Event()
         calls = [
             self.channel.stream(GENERATE, request, timeout=timeout, arrived=arrived)
-            for request in requests
+            for request in requests.values()
         ]
-        return Generation(calls, arrived, first_timeout=first_timeout, idle_timeout=idle_timeout)
+        return Generation(
+            calls, arrived, first_timeout=first_timeout, idle_timeout=idle_timeout, abort=abort
+        )
+
+    def _abort(self, request_id: str) -> None:
+        """Tells the engine by name to stop a call that has been cancelled.
+
+        SGLang's gRPC server forgets to tell its scheduler of a cancellation that comes while
+        it writes a token: one in ten or twenty went on to their last token for nobody. On
+        a call that is cancelled, Abort does no harm.
+        """
+        status, _ = self.channel.unary(ABORT, abort_request(request_id), timeout=_ABORT_TIMEOUT)
+        if not status.ok:
+            logger.debug("engine %s: Abort: %s: %s", self.endpoint, status.code, status.message)
 
     def close(self) -> None:
         """Ends the connection, if there is one."""

@@ -19,6 +19,7 @@ from sglrouter._proto import common, health, scheduler
 
 SERVICE = "sglang.grpc.scheduler.SglangScheduler"
 GENERATE = f"/{SERVICE}/Generate"
+ABORT = f"/{SERVICE}/Abort"
 GET_MODEL_INFO = f"/{SERVICE}/GetModelInfo"
 GET_TOKENIZER = f"/{SERVICE}/GetTokenizer"
 HEALTH_CHECK = "/grpc.health.v1.Health/Check"
@@ -231,6 +232,13 @@ def read_model_info(message: bytes) -> EngineFacts:
         served_model_name=info.served_model_name,
         model_path=info.model_path,
     )
+
+
+def abort_request(request_id: str) -> bytes:
+    """Serializes an AbortRequest."""
+    return scheduler.AbortRequest(
+        request_id=request_id, reason="cancelled by the router"
+    ).SerializeToString()
 
 
 def tokenizer_request() -> bytes:

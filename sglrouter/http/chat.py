@@ -117,7 +117,7 @@ class ChatCompletions:
         client = client_of(req)
         # Last of all: from here on somebody must see the calls to their end.
         generation = engine.generate(
-            [self._engine_request(request, plan) for _ in range(plan.n)],
+            dict(self._engine_request(request, plan) for _ in range(plan.n)),
             timeout=self._settings.request_timeout,
             first_timeout=self._settings.first_token_timeout,
             idle_timeout=self._settings.idle_timeout,
@@ -182,9 +182,10 @@ class ChatCompletions:
             ),
         )
 
-    def _engine_request(self, request: ChatRequest, plan: _Plan) -> bytes:
-        return generate_request(
-            request_id=new_request_id(),
+    def _engine_request(self, request: ChatRequest, plan: _Plan) -> tuple[str, bytes]:
+        request_id = new_request_id()
+        return request_id, generate_request(
+            request_id=request_id,
             text=plan.prompt.text,
             ids=plan.prompt.ids,
             sampling=plan.sampling,

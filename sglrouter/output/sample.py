@@ -48,6 +48,8 @@ class Usage(NamedTuple):
 
 
 _NOTHING = Delta(b"", [])
+# No end yet, no reason given, and the reasons that clients know.
+_GOOD_ENDS = frozenset({None, "", "stop", "length"})
 
 
 class Sample:
@@ -117,8 +119,8 @@ class Sample:
             detail, status = reader.failure
             self.failure = from_engine_response(status, detail)
         text = self._decoder.feed(reader)
-        if self.failure is None and reader.finish_reason == "abort":
-            self.failure = _aborted()
+        if self.failure is None and reader.finish_reason not in _GOOD_ENDS:
+            self.failure = _bad_end(reader.finish_reason)
         if self.failure is not None:
             delta = _NOTHING if self.stopped else self._pass_on(text)
             if self.stopped:
@@ -224,7 +226,9 @@ class Sample:
         return ready
 
 
-def _aborted() -> RouterError:
+def _bad_end(reason: str | None) -> RouterError:
+    if reason != "abort":
+        return EngineError(f"The engine ended the request for another reason: {reason}")
     # Engines behind servicers older than 0.14 end refused requests this way as well.
     return EngineError(
         "The engine aborted the request: it refused it or is shutting down",

@@ -26,7 +26,10 @@ def backend(engine: AnEngine, make_channel: Callable[[Endpoint], Channel]) -> It
 
 def generate(backend: Engine, n: int = 1, *, first: float = 10.0, idle: float = 10.0) -> Generation:
     return backend.generate(
-        [request() for _ in range(n)], timeout=30.0, first_timeout=first, idle_timeout=idle
+        {f"sample {i}": request() for i in range(n)},
+        timeout=30.0,
+        first_timeout=first,
+        idle_timeout=idle,
     )
 
 

@@ -187,7 +187,8 @@ class GenerateReader:
         if response.HasField("chunk"):
             self._count(response.chunk)
             self.ids += response.chunk.token_ids
-            self.logprobs += _logprobs(response.chunk.output_logprobs)
+            entries = _logprobs(response.chunk.output_logprobs)
+            self.logprobs += entries[max(len(entries) - len(response.chunk.token_ids), 0) :]
         if response.HasField("complete"):
             self._complete(response.complete)
         failure = legacy.GenerateFailure.FromString(message)

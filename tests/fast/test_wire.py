@@ -204,9 +204,10 @@ def test_packed_and_unpacked_logprobs_are_the_same(entries: list[tuple[int, floa
     packed = scheduler.OutputLogProbs(
         token_ids=[token for token, _ in entries], token_logprobs=[value for _, value in entries]
     ).SerializeToString()
+    ids = b"".join(field(1, token) for token, _ in entries)
     expected: list[reference.Logprob] = [(token, value, []) for token, value in entries]
-    assert read_all([field(2, field(5, unpacked))])[1] == expected
-    assert read_all([field(2, field(5, packed))])[1] == expected
+    assert read_all([field(2, ids + field(5, unpacked))])[1] == expected
+    assert read_all([field(2, ids + field(5, packed))])[1] == expected
 
 
 unknown = st.lists(
@@ -259,7 +260,8 @@ def test_a_failure_inside_the_response_is_reported(status: str) -> None:
 @pytest.mark.parametrize("value", [-math.inf, math.inf, math.nan])
 def test_logprobs_need_not_be_finite(value: float) -> None:
     logprobs = scheduler.OutputLogProbs(token_ids=[1], token_logprobs=[value])
-    _, [(_, read, _)] = read_all([field(2, field(5, logprobs.SerializeToString()))])
+    part = field(1, 1) + field(5, logprobs.SerializeToString())
+    _, [(_, read, _)] = read_all([field(2, part)])
     assert read == value or (math.isnan(read) and math.isnan(value))
 
 

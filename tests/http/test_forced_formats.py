@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from sglrouter.output.formats.forced_calls import forced
 from sglrouter.output.formats.program import Tools
 from sglrouter.output.formats.registry import TOOL_FORMATS
 from sglrouter.output.reading import Reading
@@ -49,7 +50,7 @@ def test_forced_calls_are_read(parser: str, count: int) -> None:
     assert accepts(tag, text)
     for style, arguments in STYLES.items():
         text = text.replace(f"<{style} strict>", arguments).replace(f"<{style} any>", arguments)
-    reading = Reading(calls=TOOL_FORMATS[parser], tools=Tools(TOOLS))
+    reading = Reading(calls=forced(TOOL_FORMATS[parser]), tools=Tools(TOOLS))
     for parts in ([text], list(text)):
         result = read(reading, parts)
         assert [call.name for call in result.calls] == list(NAMES[:count])

@@ -2,9 +2,9 @@
 
     [{"name": "f", "parameters": {...}}, ...]
 
-A grammar sees to the one or the other. Which one it was shows in the first character;
-not every engine enforces what it was sent. Text that is no such array is content from
-where that shows.
+A grammar sees to the one or the other; not every engine enforces what it was sent. Which
+one it was shows in the first characters: families may begin with a bracket, too. Text that
+is neither is content from where that shows.
 """
 
 from __future__ import annotations
@@ -28,6 +28,10 @@ def forced(native: Format | None) -> Format:
             yield from native.program(parser, tools)
             return
         outcome, begun = yield from calls(parser)
+        if native is not None and outcome is Outcome.BROKEN and not begun:
+            parser.rewind()
+            yield from native.program(parser, tools)
+            return
         if not begun:
             parser.reject()
         if outcome is not Outcome.CUT:
