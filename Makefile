@@ -21,6 +21,7 @@ bench: setup  ## CPU per token, of the whole system and of its compiled parts
 	$(BIN)/python bench/micro.py
 	$(BIN)/python bench/prompt.py
 	$(BIN)/python bench/long_prompt.py
+	$(BIN)/python bench/parsers.py
 
 lint: setup  ## ruff and mypy
 	$(BIN)/ruff check .
@@ -34,7 +35,7 @@ format: setup
 proto: setup  ## regenerates sglrouter/_proto from proto/
 	$(BIN)/python proto/generate.py
 
-docs: setup  ## regenerates docs/configuration.md
+docs: setup  ## regenerates docs/configuration.md and docs/parsers.md
 	$(BIN)/python docs/generate.py
 
 dist: setup  ## sdist, and a wheel that brings libnghttp2 with it
