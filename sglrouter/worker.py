@@ -127,7 +127,9 @@ class DirectClient:
     def wait_until_taken(self) -> None:
         """Waits until the client has taken what was kept."""
         if self.writer is not None:
-            self._socket.sendall(self.writer.take_kept())
+            # It stays kept until it is sent: a sink that saw nothing would write into it.
+            self._socket.sendall(self.writer.kept)
+            self.writer.take_kept()
 
     def watch(self, on_gone: Callable[[], None]) -> None:
         """Has `on_gone` called when the client closes its connection."""

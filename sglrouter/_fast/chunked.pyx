@@ -138,7 +138,10 @@ cdef class BodyWriter:
         return False
 
     def take_kept(self):
-        """Returns what was kept, for the caller to send before anything else."""
+        """Returns what was kept and forgets it: it has been sent.
+
+        Until then it has to stay, or somebody else would write into the middle of it.
+        """
         kept = self.kept
         self.kept = b""
         return kept

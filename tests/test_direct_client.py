@@ -1,0 +1,34 @@
+"""The worker's client, on a socket whose other end takes its time."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import gevent
+import gevent.socket
+
+from sglrouter._fast.chunked import BodyWriter
+from sglrouter.worker import ConnectionWatch, DirectClient
+
+
+def test_what_a_client_is_waited_for_with_is_kept_until_it_has_it() -> None:
+    """A sink writes whenever nothing is kept, and would write into the middle of it."""
+    ours, theirs = gevent.socket.socketpair()
+    client = DirectClient(SimpleNamespace(sock=ours), ConnectionWatch(ours))
+    writer = client.writer = BodyWriter(ours.fileno(), chunked=False)
+    body = bytes(range(256)) * 20_000
+    assert not writer.write(body)
+    waiting = gevent.spawn(client.wait_until_taken)
+    received = b""
+    with ours, theirs:
+        while len(received) < len(body):
+            # Until the last of it is in the socket, where nobody can come in between.
+            if not waiting.ready():
+                assert writer.kept
+            received += theirs.recv(1 << 16)
+            gevent.sleep(0)
+        waiting.get(timeout=10)
+        assert received == body
+        assert writer.kept == b""
+        assert writer.write(b"next")
+        assert theirs.recv(100) == b"next"
