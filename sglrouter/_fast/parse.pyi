@@ -40,7 +40,6 @@ class OutputParser:
 
     @property
     def in_reasoning(self) -> bool: ...
-
     def __init__(
         self,
         program: Callable[[OutputParser], Generator[Operation, Any]],
