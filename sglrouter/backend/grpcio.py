@@ -89,6 +89,9 @@ class GrpcioChannel:
             answer = call(request, timeout=timeout, metadata=tuple(metadata))
         except grpc.RpcError as exc:
             status = _status(exc)
+        except ValueError as exc:
+            # grpcio's way to say that the channel was closed meanwhile.
+            return Status("UNAVAILABLE", str(exc)), b""
         self._observe(status)
         return status, answer
 

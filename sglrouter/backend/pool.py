@@ -127,29 +127,29 @@ class Engine:
             first_timeout: See Generation.
             idle_timeout: See Generation.
         """
-        ids = list(requests)
+        ids, channel = list(requests), self.channel
 
         def abort(index: int) -> None:
             # From wherever this is called, nobody must wait; a Thread's start() would.
-            _thread.start_new_thread(self._abort, (ids[index],))
+            _thread.start_new_thread(self._abort, (channel, ids[index]))
 
         arrived = Event()
         calls = [
-            self.channel.stream(GENERATE, request, timeout=timeout, arrived=arrived)
+            channel.stream(GENERATE, request, timeout=timeout, arrived=arrived)
             for request in requests.values()
         ]
         return Generation(
             calls, arrived, first_timeout=first_timeout, idle_timeout=idle_timeout, abort=abort
         )
 
-    def _abort(self, request_id: str) -> None:
+    def _abort(self, channel: Channel, request_id: str) -> None:
         """Tells the engine by name to stop a call that has been cancelled.
 
         SGLang's gRPC server forgets to tell its scheduler of a cancellation that comes while
         it writes a token: one in ten or twenty went on to their last token for nobody. On
         a call that is cancelled, Abort does no harm.
         """
-        status, _ = self.channel.unary(ABORT, abort_request(request_id), timeout=_ABORT_TIMEOUT)
+        status, _ = channel.unary(ABORT, abort_request(request_id), timeout=_ABORT_TIMEOUT)
         if not status.ok:
             logger.debug("engine %s: Abort: %s: %s", self.endpoint, status.code, status.message)
 

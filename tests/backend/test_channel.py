@@ -173,3 +173,10 @@ def test_a_channel_reads_ahead_only_so_far(connect: Connect, flood: Flood | Remo
         assert time.monotonic() < deadline, "taking did not make room"
         time.sleep(0.001)
     followed.call.cancel()
+
+
+def test_a_call_on_a_closed_channel_fails_as_a_status(engine: AnEngine, connect: Connect) -> None:
+    channel = connect(engine.address)
+    channel.close()
+    status, answer = channel.unary(HEALTH_CHECK, b"", timeout=2.0)
+    assert (status.code, answer) == ("UNAVAILABLE", b"")
