@@ -19,7 +19,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from statistics import median
+from statistics import median_low
 from typing import NamedTuple
 
 import msgspec
@@ -207,7 +207,7 @@ def _figures(load: Load, router_cpu: float, engine_cpu: float) -> Figures:
 def _median(runs: Sequence[Figures]) -> Figures:
     rows = [msgspec.structs.asdict(run) for run in runs]
     return msgspec.convert(
-        {name: median(row[name] for row in rows) for name in rows[0]}, Figures, strict=False
+        {name: median_low(row[name] for row in rows) for name in rows[0]}, Figures, strict=False
     )
 
 
