@@ -17,9 +17,8 @@ from sglrouter.errors import BadRequest, ConfigError
 from sglrouter.http.bodies import read_body
 from sglrouter.model import Model
 from sglrouter.output.formats.program import Format, Tools
-from sglrouter.output.formats.registry import reasoning_format, tool_format
+from sglrouter.output.formats.registry import ModelFormats, choose_formats, tool_format
 from sglrouter.output.reading import Reading
-from sglrouter.output.reasoning import ReasoningFormat
 from sglrouter.schema.json_bounds import JsonBounds
 from sglrouter.schema.parse import ParseRequest, decode_parse_request
 
@@ -110,10 +109,16 @@ class ParseReasoning:
     def _read(self, req: falcon.Request) -> _Text:
         request = _request(req, self._settings)
         name = request.reasoning_parser or request.parser
-        reasoning = _named_reasoning(name) if name else self._model.formats.reasoning
-        if reasoning is None:
+        formats = _named_reasoning(name) if name else self._model.formats
+        reasoning = formats.reasoning
+        # Some formats split off calls and reasoning in one.
+        calls = formats.calls
+        if calls is not None and not calls.every_answer:
+            calls = None
+        if reasoning is None and calls is None:
             raise BadRequest("Name a reasoning_parser", param="reasoning_parser")
-        return _read(Reading(reasoning=reasoning, inside=reasoning.always), request.text)
+        inside = reasoning is not None and reasoning.always
+        return _read(Reading(reasoning=reasoning, calls=calls, inside=inside), request.text)
 
 
 def _request(req: falcon.Request, settings: Settings) -> ParseRequest:
@@ -128,9 +133,9 @@ def _named_format(name: str) -> Format | None:
         raise BadRequest(str(exc), param="tool_call_parser") from exc
 
 
-def _named_reasoning(name: str) -> ReasoningFormat | None:
+def _named_reasoning(name: str) -> ModelFormats:
     try:
-        return reasoning_format(name)
+        return choose_formats("", name, "", ())
     except ConfigError as exc:
         raise BadRequest(str(exc), param="reasoning_parser") from exc
 

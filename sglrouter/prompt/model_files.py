@@ -81,12 +81,12 @@ def read_model_files(directory: Path) -> ModelFiles:
         directory = directory.parent
     if not directory.is_dir():
         raise ConfigError(f"tokenizer: there is no folder {directory}")
-    config = _read_json(directory / "config.json")
+    config = read_json_object(directory / "config.json")
     text_config = config.get("text_config")
     if not isinstance(text_config, dict):
         text_config = {}
-    generation = _read_json(directory / "generation_config.json")
-    tokenizer = _read_json(directory / "tokenizer_config.json")
+    generation = read_json_object(directory / "generation_config.json")
+    tokenizer = read_json_object(directory / "tokenizer_config.json")
     return ModelFiles(
         directory=directory,
         name=directory.resolve().name,
@@ -101,13 +101,18 @@ def read_model_files(directory: Path) -> ModelFiles:
             key: generation[key] for key in SAMPLING_DEFAULTS if _is_number(generation.get(key))
         },
         special_tokens=_special_tokens(
-            tokenizer, _read_json(directory / "special_tokens_map.json")
+            tokenizer, read_json_object(directory / "special_tokens_map.json")
         ),
         chat_templates=_chat_templates(directory, tokenizer),
     )
 
 
-def _read_json(path: Path) -> dict[str, Any]:
+def read_json_object(path: Path) -> dict[str, Any]:
+    """Reads a JSON file of a model folder; an empty object where there is none.
+
+    Raises:
+        ConfigError: It cannot be read, or holds anything else.
+    """
     try:
         # Not msgspec: Python wrote these files, and writes Infinity where it means it.
         found = json.loads(path.read_bytes())
@@ -170,7 +175,7 @@ def _token_text(value: object) -> str | None:
 
 def _chat_templates(directory: Path, tokenizer: Mapping[str, Any]) -> dict[str, str]:
     """Finds the templates where Hugging Face looks for them, a file before a field."""
-    legacy = _read_json(directory / "chat_template.json").get("chat_template")
+    legacy = read_json_object(directory / "chat_template.json").get("chat_template")
     fields = {**_declared(legacy), **_declared(tokenizer.get("chat_template"))}
     files: dict[str, str] = {}
     for folder in _TEMPLATE_FOLDERS:
@@ -206,7 +211,7 @@ def read_template_file(path: Path) -> dict[str, str]:
         raise ConfigError(f"chat_template: there is no file {path}")
     if path.suffix != ".json":
         return {"default": _read_template(path)}
-    found = _declared(_read_json(path).get("chat_template"))
+    found = _declared(read_json_object(path).get("chat_template"))
     if not found:
         raise ConfigError(f"chat_template: {path} has no field chat_template with a template")
     return found

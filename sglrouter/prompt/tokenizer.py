@@ -9,7 +9,6 @@ how to make a tokenizer.json.
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -18,6 +17,7 @@ from typing import Any, NamedTuple
 import tokenizers
 
 from sglrouter.errors import ConfigError
+from sglrouter.prompt.model_files import read_json_object
 from sglrouter.prompt.vocabulary_files import (
     CLASSES,
     add_ends,
@@ -73,7 +73,7 @@ def read_tokenizer(directory: Path) -> LoadedTokenizer:
         ConfigError: The files are missing, wrong or not enough.
     """
     path = directory / "tokenizer.json"
-    config = _read_object(directory / "tokenizer_config.json")
+    config: Mapping[str, Any] = read_json_object(directory / "tokenizer_config.json")
     if path.is_file():
         try:
             tokenizer = tokenizers.Tokenizer.from_file(str(path))
@@ -174,17 +174,3 @@ def _declared_tokens(
 
 def _flags(token: tokenizers.AddedToken) -> tuple[bool, ...]:
     return tuple(bool(getattr(token, flag)) for flag in _FLAGS)
-
-
-def _read_object(path: Path) -> Mapping[str, Any]:
-    try:
-        found = json.loads(path.read_bytes())
-    except FileNotFoundError:
-        return {}
-    except OSError as exc:
-        raise ConfigError(f"{path}: {exc.strerror}") from exc
-    except (ValueError, RecursionError) as exc:
-        raise ConfigError(f"{path}: not valid JSON: {exc}") from exc
-    if not isinstance(found, dict):
-        raise ConfigError(f"{path}: not a JSON object")
-    return found

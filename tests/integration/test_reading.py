@@ -239,6 +239,16 @@ def test_a_text_can_be_read_without_a_model(router: RouterProcess) -> None:
         "reasoning_text": "a",
         "text": "b",
     }
+    # A format that is both is asked for by the same name.
+    body = {
+        "text": "<|channel|>analysis<|message|>a<|end|>"
+        "<|start|>assistant<|channel|>final<|message|>b",
+        "reasoning_parser": "gpt-oss",
+    }
+    assert router.http.post("/separate_reasoning", json=body).json() == {
+        "reasoning_text": "a",
+        "text": "b",
+    }
     body = {"text": THOUGHT + "b"}
     gateway = router.http.post("/parse/reasoning", json=body).json()
     assert gateway["normal_text"] == "\n\nb"
