@@ -107,7 +107,7 @@ def _costs(make: Make, repeat: int) -> dict[str, float]:
 def _ours(model: Path, template: Path | None, *, fast: bool) -> Make:
     from sglrouter.backend.scheduler import generate_request, new_request_id
     from sglrouter.config import Settings
-    from sglrouter.http.sampling import Limits, check_prompt, sampling
+    from sglrouter.serving.sampling import Limits, check_prompt, sampling
     from sglrouter.model import load_model
     from sglrouter.schema.chat import decode_chat_request
 

@@ -20,12 +20,11 @@ from sglrouter.backend.pool import Pool
 from sglrouter.config import Settings, load_settings, parse_endpoint
 from sglrouter.errors import ConfigError
 from sglrouter.http import failures
-from sglrouter.http.chat import ChatCompletions
-from sglrouter.http.parse import ParseCalls, ParseReasoning
-from sglrouter.http.service import Health, Liveness, Models
+from sglrouter.http.routes import routes
 from sglrouter.memory import give_back_memory
 from sglrouter.model import Model, load_model
 from sglrouter.offload import Offload
+from sglrouter.serving.service import Service
 
 logger = logging.getLogger(__name__)
 
@@ -44,18 +43,8 @@ class Router(falcon.App[falcon.Request, falcon.Response]):
         self.pool = pool
         failures.install(self)
         model.prompts.encoder.run = Offload(settings.tokenizer_threads)
-        calls, reasoning = ParseCalls(settings, model), ParseReasoning(settings, model)
-        self.add_route("/parse/function_call", calls)
-        self.add_route("/parse_function_call", calls, suffix="sglang")
-        self.add_route("/parse/reasoning", reasoning)
-        self.add_route("/separate_reasoning", reasoning, suffix="sglang")
-        models = Models(model, pool)
-        self.add_route("/v1/chat/completions", ChatCompletions(settings, model, pool))
-        self.add_route("/v1/models", models)
-        self.add_route("/v1/models/{name:path}", models, suffix="one")
-        self.add_route("/health", Health(pool, model))
-        self.add_route("/readiness", Health(pool, model))
-        self.add_route("/liveness", Liveness())
+        for route in routes(Service(settings, model, pool)):
+            self.add_route(route.path, route.resource, suffix=route.suffix)
 
 
 def create_app(settings: Settings | None = None) -> Router:

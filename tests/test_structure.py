@@ -19,11 +19,14 @@ MAY_IMPORT = {
     "prompt": {"schema"},
     "backend": {"_fast", "_proto"},
     "model": {"prompt", "output"},
-    "http": {"_fast", "schema", "prompt", "backend", "output", "model"},
+    "serving": {"_fast", "schema", "prompt", "backend", "output", "model"},
+    "http": {"_fast", "schema", "prompt", "backend", "output", "model", "serving"},
     "sim": {"_proto"},
 }
 # Event loop, transport and web framework stay outside these.
 PURE = ("_fast", "schema", "output", "prompt")
+# How a request came is no business of theirs.
+BEHIND_HTTP = ("serving", "backend")
 IMPURE = {"gevent", "grpc", "falcon", "gunicorn", "socket", "threading"}
 
 
@@ -57,6 +60,8 @@ def test_imports_point_one_way(path: Path) -> None:
             assert names[1] in allowed, f"{path.name} imports {name}"
         if part(path) in PURE:
             assert names[0] not in IMPURE, f"{path.name} imports {name}"
+        if part(path) in BEHIND_HTTP:
+            assert names[0] not in {"falcon", "gunicorn"}, f"{path.name} imports {name}"
 
 
 def test_every_extension_has_a_stub() -> None:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from threading import Event, Lock
 
-from sglrouter.backend.channel import Channel
+from sglrouter.backend.channel import Channel, Metadata
 from sglrouter.backend.generation import Generation
 from sglrouter.backend.scheduler import (
     ABORT,
@@ -118,6 +118,7 @@ class Engine:
         timeout: float,
         first_timeout: float,
         idle_timeout: float,
+        metadata: Metadata = (),
     ) -> Generation:
         """Starts one call for each serialized GenerateRequest.
 
@@ -126,6 +127,7 @@ class Engine:
             timeout: Longest time in seconds for each.
             first_timeout: See Generation.
             idle_timeout: See Generation.
+            metadata: Request headers.
         """
         ids, channel = list(requests), self.channel
 
@@ -135,7 +137,7 @@ class Engine:
 
         arrived = Event()
         calls = [
-            channel.stream(GENERATE, request, timeout=timeout, arrived=arrived)
+            channel.stream(GENERATE, request, timeout=timeout, arrived=arrived, metadata=metadata)
             for request in requests.values()
         ]
         return Generation(

@@ -12,15 +12,13 @@ from typing import Any, NamedTuple
 import falcon
 import msgspec
 
-from sglrouter.config import Settings
 from sglrouter.errors import BadRequest, ConfigError
 from sglrouter.http.bodies import read_body
-from sglrouter.model import Model
 from sglrouter.output.formats.program import Format, Tools
 from sglrouter.output.formats.registry import ModelFormats, choose_formats, tool_format
 from sglrouter.output.reading import Reading
-from sglrouter.schema.json_bounds import JsonBounds
 from sglrouter.schema.parse import ParseRequest, decode_parse_request
+from sglrouter.serving.service import Service
 
 _encode = msgspec.json.Encoder().encode
 
@@ -40,9 +38,8 @@ class _Text(NamedTuple):
 class ParseCalls:
     """POST /parse/function_call, /parse_function_call."""
 
-    def __init__(self, settings: Settings, model: Model) -> None:
-        self._settings = settings
-        self._model = model
+    def __init__(self, service: Service) -> None:
+        self._service = service
 
     def on_post(self, req: falcon.Request, resp: falcon.Response) -> None:
         """As the gateways answer."""
@@ -78,9 +75,9 @@ class ParseCalls:
         )
 
     def _read(self, req: falcon.Request) -> _Text:
-        request = _request(req, self._settings)
+        request = _request(req, self._service)
         name = request.tool_call_parser or request.parser
-        calls = _named_format(name) if name else self._model.formats.calls
+        calls = _named_format(name) if name else self._service.model.formats.calls
         if calls is None:
             raise BadRequest("Name a tool_call_parser", param="tool_call_parser")
         return _read(Reading(calls=calls, tools=_tools(request.tools)), request.text)
@@ -89,9 +86,8 @@ class ParseCalls:
 class ParseReasoning:
     """POST /parse/reasoning, /separate_reasoning."""
 
-    def __init__(self, settings: Settings, model: Model) -> None:
-        self._settings = settings
-        self._model = model
+    def __init__(self, service: Service) -> None:
+        self._service = service
 
     def on_post(self, req: falcon.Request, resp: falcon.Response) -> None:
         """As the gateways answer."""
@@ -107,9 +103,9 @@ class ParseReasoning:
         _answer(resp, {"reasoning_text": text.reasoning, "text": text.content})
 
     def _read(self, req: falcon.Request) -> _Text:
-        request = _request(req, self._settings)
+        request = _request(req, self._service)
         name = request.reasoning_parser or request.parser
-        formats = _named_reasoning(name) if name else self._model.formats
+        formats = _named_reasoning(name) if name else self._service.model.formats
         reasoning = formats.reasoning
         # Some formats split off calls and reasoning in one.
         calls = formats.calls
@@ -121,9 +117,8 @@ class ParseReasoning:
         return _read(Reading(reasoning=reasoning, calls=calls, inside=inside), request.text)
 
 
-def _request(req: falcon.Request, settings: Settings) -> ParseRequest:
-    bounds = JsonBounds(settings.max_json_depth, settings.max_json_values)
-    return decode_parse_request(read_body(req, settings.max_body), bounds)
+def _request(req: falcon.Request, service: Service) -> ParseRequest:
+    return decode_parse_request(read_body(req, service.settings.max_body), service.bounds)
 
 
 def _named_format(name: str) -> Format | None:

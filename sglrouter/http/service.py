@@ -5,24 +5,17 @@ from __future__ import annotations
 import falcon
 import msgspec
 
-from sglrouter.backend.pool import Pool
-from sglrouter.backend.scheduler import EngineFacts
-from sglrouter.model import Model
+from sglrouter.serving.service import Service
 
 _encode = msgspec.json.Encoder().encode
-
-
-def model_name(model: Model, facts: EngineFacts) -> str:
-    """What clients call the model: the operator's name for it, or the engine's."""
-    return model.name or facts.model_name or "default"
 
 
 class Health:
     """GET /health, /readiness: 200 while an engine serves, else 503."""
 
-    def __init__(self, pool: Pool, model: Model) -> None:
-        self._pool = pool
-        self._model = model
+    def __init__(self, service: Service) -> None:
+        self._pool = service.pool
+        self._model = service.model
 
     def on_get(self, _req: falcon.Request, resp: falcon.Response) -> None:
         """Asks every engine's health service."""
@@ -58,9 +51,8 @@ class Liveness:
 class Models:
     """GET /v1/models, and /v1/models/{name} for one of them."""
 
-    def __init__(self, model: Model, pool: Pool) -> None:
-        self._model = model
-        self._pool = pool
+    def __init__(self, service: Service) -> None:
+        self._service = service
 
     def on_get(self, _req: falcon.Request, resp: falcon.Response) -> None:
         """Lists the model."""
@@ -77,9 +69,10 @@ class Models:
 
     def _entry(self) -> dict[str, object]:
         """Agents size their prompts by max_model_len."""
-        model = self._model
+        service = self._service
+        model = service.model
         return {
-            "id": model_name(model, self._pool.engines[0].facts()),
+            "id": service.model_name(service.pool.engines[0].facts()),
             "object": "model",
             "created": model.created,
             "owned_by": "sglang",

@@ -1,4 +1,4 @@
-"""A completion as the body of a streaming response.
+"""An answer as the body of a streaming response.
 
 Strategy: the first answer of the engine is awaited before the response begins, so that
 a refusal still gets its own HTTP status; after a heartbeat's time of silence the
@@ -21,25 +21,23 @@ from collections.abc import Iterator
 from typing import Self
 
 from sglrouter._fast.sink import TextSink
-from sglrouter.backend.generation import Generation, News
 from sglrouter.errors import ClientGone, RouterError
 from sglrouter.http.client import Client
-from sglrouter.output.chat import HEARTBEAT, ChatStream
-from sglrouter.output.choice import Choice
+from sglrouter.serving.answer import Answer
 
 logger = logging.getLogger(__name__)
+
+HEARTBEAT = b": ping\n\n"
 
 # Bytes of messages; a small part of what a channel reads ahead.
 _LITTLE = 16 * 1024
 
 
 class EventStream(Iterator[bytes]):
-    """Server-sent events of one completion, as the WSGI server iterates them.
+    """Server-sent events of one answer, as the WSGI server iterates them.
 
     Args:
-        stream: Makes the events.
-        choices: The completion's choices.
-        generation: Where their messages come from.
+        answer: Makes the events.
         heartbeat: Seconds of silence after which a comment is sent.
         client: The client, if it can be written to directly.
 
@@ -50,19 +48,15 @@ class EventStream(Iterator[bytes]):
 
     def __init__(
         self,
-        stream: ChatStream,
-        choices: list[Choice],
-        generation: Generation,
+        answer: Answer,
         *,
         heartbeat: float,
         client: Client | None = None,
     ) -> None:
-        self._stream = stream
-        self._choices = choices
-        self._generation = generation
+        self._answer = answer
+        self._generation = generation = answer.generation
         self._heartbeat = heartbeat
         self._client = client
-        self._ended = False
         # Of the direct way:
         self._wake = generation.arrived
         self._blocked = False
@@ -78,7 +72,7 @@ class EventStream(Iterator[bytes]):
         except BaseException:
             self.close()
             raise
-        self._waiting = stream.begin() + first
+        self._waiting = answer.begin() + first
         if error is not None:
             self._waiting += self._fail(error)
 
@@ -91,7 +85,7 @@ class EventStream(Iterator[bytes]):
             if self._client is None or not self._generation.listen(self._on_news):
                 return events
             self._write_directly(self._client, events)
-        if self._ended:
+        if self._answer.ended:
             raise StopIteration
         try:
             events, error = self._wait()
@@ -111,39 +105,14 @@ class EventStream(Iterator[bytes]):
 
     def _wait(self) -> tuple[bytes, RouterError | None]:
         """Waits for events; a heartbeat if there are none for too long."""
-        while True:
-            try:
-                news = self._generation.wait(self._heartbeat)
-            except ClientGone:
-                raise
-            except RouterError as failure:
-                return b"", failure
-            if not news:
-                return HEARTBEAT, None
-            events, error = self._render(news)
-            # Text may be held back: then there is nothing to send yet.
-            if events or error is not None:
-                return events, error
-
-    def _render(self, news: News) -> tuple[bytes, RouterError | None]:
-        events = b""
-        for index, messages in news:
-            events += self._stream.feed(index, messages)
-            sample = self._choices[index].sample
-            if sample.failure is not None:
-                return events, sample.failure
-            if sample.finish_reason is not None:
-                self._generation.complete(index, engine_goes_on=sample.engine_goes_on)
-        if not self._generation.running:
-            self._ended = True
-            events += self._stream.end()
-        return events, None
+        events, error = self._answer.wait(self._heartbeat)
+        if not events and error is None:
+            events = HEARTBEAT
+        return events, error
 
     def _fail(self, error: RouterError) -> bytes:
         logger.warning("a stream ended with an error: %s", error.message)
-        self._ended = True
-        self._generation.cancel()
-        return self._stream.fail(error)
+        return self._answer.fail(error)
 
     def _write_directly(self, client: Client, events: bytes) -> None:
         """Sees the stream to its end while the callbacks write it.
@@ -164,20 +133,16 @@ class EventStream(Iterator[bytes]):
                 client.wait_until_taken()
                 self._blocked = False
                 self._pump_safely(client)
-            elif self._ended:
+            elif self._answer.ended:
                 return
             else:
                 self._sleep(client)
 
     def _divert(self, client: Client) -> None:
         """Has plain text written without us."""
-        if client.writer is None or self._blocked or self._ended:
+        if client.writer is None or self._blocked or self._answer.ended:
             return
-        for index in range(len(self._choices)):
-            sink = self._stream.sink(index, client.writer, self._on_trouble)
-            if sink is not None and self._generation.is_running(index):
-                self._sinks.append(sink)
-                self._generation.divert(index, sink)
+        self._sinks += self._answer.divert(client.writer, self._on_trouble)
 
     def _sleep(self, client: Client) -> None:
         """Waits for a callback to wake it, a deadline, or the time of a heartbeat."""
@@ -195,14 +160,14 @@ class EventStream(Iterator[bytes]):
 
     def _on_news(self) -> None:
         """In the event loop: something has arrived from the engine."""
-        if self._blocked or self._ended or self._client is None:
+        if self._blocked or self._answer.ended or self._client is None:
             return
         self._pump_safely(self._client)
         if self._wants_greenlet():
             self._wake.set()
 
     def _wants_greenlet(self) -> bool:
-        return self._blocked or self._ended or self._trouble is not None
+        return self._blocked or self._answer.ended or self._trouble is not None
 
     def _on_trouble(self) -> None:
         """In the event loop: a sink has failed, or its client does not take what it wrote."""
@@ -231,7 +196,7 @@ class EventStream(Iterator[bytes]):
 
     def _pump(self, client: Client) -> None:
         """Renders and sends what has arrived, until the client does not take it."""
-        while not self._blocked and not self._ended:
+        while not self._blocked and not self._answer.ended:
             try:
                 news = self._generation.take()
             except RouterError as failure:
@@ -239,7 +204,7 @@ class EventStream(Iterator[bytes]):
                 return
             if not news:
                 return
-            events, error = self._render(news)
+            events, error = self._answer.render(news)
             if error is not None:
                 events += self._fail(error)
             if events:
@@ -253,7 +218,7 @@ class EventStream(Iterator[bytes]):
 
     def _send(self, client: Client, events: bytes) -> None:
         self._sent_at = time.monotonic()
-        self._blocked = not client.send(events, last=self._ended)
+        self._blocked = not client.send(events, last=self._answer.ended)
 
 
 def _internal(exc: Exception) -> RouterError:

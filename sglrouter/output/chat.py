@@ -21,7 +21,6 @@ from sglrouter.output.logprobs import chat_logprobs
 from sglrouter.output.sample import TokenLogprob
 
 DONE = b"data: [DONE]\n\n"
-HEARTBEAT = b": ping\n\n"
 REASONING_FIELDS = ("reasoning_content",)
 
 _encode = msgspec.json.Encoder().encode

@@ -21,6 +21,7 @@ from sglrouter.output.choice import Choice
 from sglrouter.output.detokenizer import DetokenizerFactory
 from sglrouter.output.sample import Sample
 from sglrouter.prompt.tokenizer import load_tokenizer
+from sglrouter.serving.answer import Answer
 
 
 class FakeCall:
@@ -121,7 +122,8 @@ def open_stream(
     choices = [Choice(Sample(detokenizers))]
     generation = Generation([call], call.arrived, first_timeout=10, idle_timeout=10)
     stream = stream_class(ChatHead("id", 1, "m"), choices, detokenizers.piece)
-    return EventStream(stream, choices, generation, heartbeat=heartbeat, client=client)
+    answer = Answer([choice.sample for choice in choices], generation, events=stream)
+    return EventStream(answer, heartbeat=heartbeat, client=client)
 
 
 @pytest.mark.parametrize("direct", [False, True])

@@ -173,10 +173,10 @@ def test_what_engines_are_not_told_of_is_named(
         "stop_regex",
         "custom_logit_processor",
         "custom_params",
-        "input_ids",
         "priority",
         "data_parallel_rank",
         "return_hidden_states",
+        "input_ids",
     ]
     request = engine.requests[-1]
     assert not request.custom_logit_processor

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sglrouter.errors import EngineError
-from sglrouter.output.chat import DONE, HEARTBEAT, ChatCompletion, ChatHead, ChatStream
+from sglrouter.output.chat import DONE, ChatCompletion, ChatHead, ChatStream
 from sglrouter.output.choice import Choice
 from sglrouter.output.detokenizer import DetokenizerFactory
 from sglrouter.output.formats.forced_calls import FORCED
@@ -287,10 +287,6 @@ def test_an_error_ends_the_stream_after_the_text_before_it() -> None:
 def test_an_error_event_is_the_errors_body() -> None:
     error = EngineError("no")
     assert ChatStream.fail(error) == b"data: " + error.body() + b"\n\n" + DONE
-
-
-def test_a_heartbeat_is_a_comment() -> None:
-    assert HEARTBEAT == b": ping\n\n"
 
 
 def test_logprobs_show_each_token_as_text_and_bytes() -> None:

@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sglrouter.errors import BadRequest
-from sglrouter.schema.chat import IGNORED, ChatRequest, decode_chat_request, ignored_fields
+from sglrouter.schema.chat import IGNORED_IN_CHAT, ChatRequest, decode_chat_request
+from sglrouter.schema.sampling import IGNORED, ignored_fields
 
 MESSAGES = [{"role": "user", "content": "hi"}]
 FIELDS = msgspec.structs.fields(ChatRequest)
@@ -236,10 +237,10 @@ def test_fields_that_no_engine_hears_of_are_named() -> None:
     assert ignored_fields(decode(return_hidden_states=False, custom_params=None)) == []
 
 
-@pytest.mark.parametrize("name", [name for name in IGNORED if name != "seed"])
+@pytest.mark.parametrize("name", [name for name in IGNORED + IGNORED_IN_CHAT if name != "seed"])
 @pytest.mark.parametrize("value", [1, "x", [1], {"a": [{}]}, True])
 def test_what_is_ignored_may_have_any_type(name: str, value: object) -> None:
-    assert ignored_fields(decode(**{name: value})) == [name]
+    assert ignored_fields(decode(**{name: value}), *IGNORED_IN_CHAT) == [name]
 
 
 def test_integers_are_numbers_too() -> None:

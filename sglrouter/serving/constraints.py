@@ -15,12 +15,13 @@ from typing import Any
 import msgspec
 
 from sglrouter.errors import BadRequest
-from sglrouter.http.client_tags import check_structural_tag
-from sglrouter.http.tool_choice import Tools
 from sglrouter.prompt.json_schemas import MAX_PATTERN, check_constrains, check_is_schema
 from sglrouter.prompt.schema_types import with_real_types
 from sglrouter.prompt.tool_constraints import Choice, Constraint, answer_or_call, constraint_of
 from sglrouter.schema.chat import ChatRequest
+from sglrouter.schema.sampling import SamplingRequest
+from sglrouter.serving.client_tags import check_structural_tag
+from sglrouter.serving.tool_choice import Tools
 
 MAX_EBNF = 65_536
 
@@ -88,7 +89,7 @@ def blaming(grammar: Grammar) -> Iterator[None]:
         raise
 
 
-def response_constraint(request: ChatRequest) -> tuple[str, Constraint] | None:
+def response_constraint(request: SamplingRequest) -> tuple[str, Constraint] | None:
     """The constraint on the answer's text, after the field that asks for it.
 
     Raises:

@@ -21,6 +21,7 @@ from sglrouter._fast.wire import largest_id
 from sglrouter.backend.scheduler import Sampling
 from sglrouter.errors import BadRequest
 from sglrouter.schema.chat import ChatRequest
+from sglrouter.schema.sampling import SamplingRequest
 
 # More is refused by the engine.
 MAX_STOPS = 32
@@ -118,7 +119,7 @@ class Limits(msgspec.Struct, frozen=True):
         return None if context is None else max(0, context - _ANSWER_RESERVE - prompt_tokens)
 
 
-def choices(request: ChatRequest, limits: Limits) -> int:
+def choices(request: SamplingRequest, limits: Limits) -> int:
     """How many samples are asked for."""
     n = 1 if request.n is None else request.n
     if not 1 <= n <= limits.max_n:
@@ -139,36 +140,40 @@ def top_logprobs(request: ChatRequest, limits: Limits) -> int:
     return count
 
 
-def check_prompt(ids: Sequence[int], limits: Limits) -> None:
+def check_prompt(ids: Sequence[int], limits: Limits, field: str = "messages") -> None:
     """Refuses a prompt that the engine cannot take.
+
+    Args:
+        ids: The prompt.
+        limits: Bounds of the model.
+        field: The request's field that the prompt comes from.
 
     Raises:
         BadRequest: It is empty, too long, or holds ids outside the vocabulary.
     """
     if not ids:
         # The engine dies of a prompt without tokens.
-        raise BadRequest("The prompt has no tokens", code="empty_prompt", param="messages")
+        raise BadRequest("The prompt has no tokens", code="empty_prompt", param=field)
     largest = largest_id(ids)
     if largest >= limits.vocab_size:
         raise BadRequest(
-            f"The prompt holds the token id {largest}, but the model has only "
-            f"{limits.vocab_size}: its tokenizer does not fit it",
+            f"The prompt holds the token id {largest}, but the model has only {limits.vocab_size}",
             code="token_out_of_vocabulary",
-            param="messages",
+            param=field,
         )
     context = limits.context
     if context is not None and len(ids) > context - _PROMPT_RESERVE:
         # Agents look for OpenAI's words to know that they must shorten their history.
         raise BadRequest(
-            f"This model's maximum context length is {context} tokens. However, your messages "
+            f"This model's maximum context length is {context} tokens. However, your {field} "
             f"resulted in {len(ids)} tokens, and a prompt may take up to "
-            f"{max(0, context - _PROMPT_RESERVE)}. Please reduce the length of the messages.",
+            f"{max(0, context - _PROMPT_RESERVE)}. Please reduce the length of the {field}.",
             code="context_length_exceeded",
-            param="messages",
+            param=field,
         )
 
 
-def check_names(request: ChatRequest) -> None:
+def check_names(request: SamplingRequest) -> None:
     """Refuses a model name that is no name.
 
     Raises:
@@ -179,13 +184,24 @@ def check_names(request: ChatRequest) -> None:
                          code="invalid_value", param="model")  # fmt: skip
 
 
+def check_stream_options(request: SamplingRequest) -> None:
+    """Refuses options of a stream where there is none.
+
+    Raises:
+        BadRequest: There are some.
+    """
+    if request.stream_options is not None and not request.stream:
+        raise BadRequest("stream_options needs stream to be true", param="stream_options")
+
+
 def check_logprobs(
-    request: ChatRequest, params: Sampling, *, n: int, top: int, prompt_tokens: int, limits: Limits
+    params: Sampling, *, n: int, top: int, prompt_tokens: int, limits: Limits
 ) -> None:
     """Refuses an answer of more log probabilities than may be held in memory.
 
+    It is for answers that are not streamed: a stream holds nothing.
+
     Args:
-        request: The client's wishes; a stream holds nothing.
         params: The sampling parameters of each sample.
         n: Samples.
         top: Alternatives to each token.
@@ -195,8 +211,6 @@ def check_logprobs(
     Raises:
         BadRequest: The answer could become too large.
     """
-    if request.stream or not request.logprobs:
-        return
     tokens = params.max_new_tokens
     if tokens is None:
         tokens = limits.room(prompt_tokens)
@@ -210,7 +224,7 @@ def check_logprobs(
 
 
 def sampling(
-    request: ChatRequest,
+    request: SamplingRequest,
     *,
     prompt_tokens: int,
     defaults: Mapping[str, float],
@@ -267,7 +281,9 @@ def _out_of_range(name: str, value: object, wanted: str) -> BadRequest:
     return BadRequest(f"{name} must be {wanted}, not {shown}", code="invalid_value", param=name)
 
 
-def _lengths(request: ChatRequest, prompt_tokens: int, limits: Limits) -> tuple[int, int | None]:
+def _lengths(
+    request: SamplingRequest, prompt_tokens: int, limits: Limits
+) -> tuple[int, int | None]:
     """The least and the most new tokens.
 
     Both are clamped to what the engine would clamp them to: agents ask for a large
@@ -285,7 +301,7 @@ def _lengths(request: ChatRequest, prompt_tokens: int, limits: Limits) -> tuple[
     return min(least, left), None if most is None else min(most, left)
 
 
-def _top_k(request: ChatRequest, defaults: Mapping[str, float]) -> int:
+def _top_k(request: SamplingRequest, defaults: Mapping[str, float]) -> int:
     value = request.top_k
     if value is None:
         value = int(defaults.get("top_k", -1))
@@ -294,7 +310,7 @@ def _top_k(request: ChatRequest, defaults: Mapping[str, float]) -> int:
     return value or -1
 
 
-def _stop(request: ChatRequest) -> tuple[str, ...]:
+def _stop(request: SamplingRequest) -> tuple[str, ...]:
     stop = [request.stop] if isinstance(request.stop, str) else request.stop or []
     # An empty string matches at once.
     stop = [text for text in stop if text]
@@ -306,7 +322,7 @@ def _stop(request: ChatRequest) -> tuple[str, ...]:
     return tuple(stop)
 
 
-def _stop_token_ids(request: ChatRequest, limits: Limits) -> tuple[int, ...]:
+def _stop_token_ids(request: SamplingRequest, limits: Limits) -> tuple[int, ...]:
     ids = request.stop_token_ids or []
     if len(ids) > MAX_STOP_TOKEN_IDS:
         raise _out_of_range("stop_token_ids", len(ids), f"at most {MAX_STOP_TOKEN_IDS} ids")
@@ -317,7 +333,7 @@ def _stop_token_ids(request: ChatRequest, limits: Limits) -> tuple[int, ...]:
     return tuple(ids)
 
 
-def _logit_bias(request: ChatRequest, limits: Limits) -> tuple[tuple[int, float], ...]:
+def _logit_bias(request: SamplingRequest, limits: Limits) -> tuple[tuple[int, float], ...]:
     biases = request.logit_bias or {}
     if len(biases) > MAX_BIASES:
         raise _out_of_range("logit_bias", len(biases), f"a map of at most {MAX_BIASES} tokens")
@@ -341,7 +357,7 @@ _GRAMMAR_FIELDS = {"regex": "regex", "ebnf_grammar": "ebnf"}
 
 
 def _constraint(
-    request: ChatRequest, constraint: tuple[str, str] | None, limits: Limits
+    request: SamplingRequest, constraint: tuple[str, str] | None, limits: Limits
 ) -> tuple[str, str] | None:
     if constraint is not None and len(constraint[1]) > limits.max_grammar:
         name = _GRAMMAR_FIELDS.get(constraint[0]) or (

@@ -7,7 +7,7 @@ import math
 
 import pytest
 
-from sglrouter.http.sampling_defaults import SamplingDefaults, usable
+from sglrouter.serving.sampling_defaults import SamplingDefaults, usable
 
 
 def test_the_engine_goes_before_the_model() -> None:

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from sglrouter.errors import BadRequest, ConfigError
-from sglrouter.http.adapters import adapter_id, parse_adapters
 from sglrouter.schema.chat import ChatRequest
+from sglrouter.serving.adapters import adapter_id, parse_adapters
 
 ADAPTERS = {"sql": "0123abcd", "law": "law"}
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from sglrouter.errors import BadRequest, ConfigError
-from sglrouter.schema.chat import ChatRequest
+from sglrouter.schema.sampling import SamplingRequest
 
 
 def parse_adapters(texts: Sequence[str]) -> dict[str, str]:
@@ -30,7 +30,7 @@ def parse_adapters(texts: Sequence[str]) -> dict[str, str]:
     return adapters
 
 
-def adapter_id(request: ChatRequest, adapters: Mapping[str, str]) -> str:
+def adapter_id(request: SamplingRequest, adapters: Mapping[str, str]) -> str:
     """The engine's id of the adapter asked for; empty for none.
 
     It is named by lora_path, or after a colon in model, as SGLang has it.

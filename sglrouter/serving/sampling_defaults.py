@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 
-from sglrouter.http.sampling import RANGES, is_top_k
+from sglrouter.serving.sampling import RANGES, is_top_k
 
 logger = logging.getLogger(__name__)
 

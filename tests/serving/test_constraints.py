@@ -12,18 +12,18 @@ from hypothesis import strategies as st
 
 from sglrouter.backend.scheduler import CONSTRAINTS, Sampling, generate_request
 from sglrouter.errors import BadRequest, EngineError, RouterError, from_grpc_status
-from sglrouter.http import constraints
-from sglrouter.http.constraints import (
+from sglrouter.prompt.json_schemas import MAX_PATTERN
+from sglrouter.prompt.structural_tags import FAMILIES
+from sglrouter.schema.chat import ChatRequest, decode_chat_request
+from sglrouter.serving import constraints
+from sglrouter.serving.constraints import (
     MAX_EBNF,
     Grammar,
     blaming,
     choose_grammar,
     response_constraint,
 )
-from sglrouter.http.tool_choice import choose_tools
-from sglrouter.prompt.json_schemas import MAX_PATTERN
-from sglrouter.prompt.structural_tags import FAMILIES
-from sglrouter.schema.chat import ChatRequest, decode_chat_request
+from sglrouter.serving.tool_choice import choose_tools
 from tests.prompt.tag_language import accepts
 
 Json = dict[str, Any]

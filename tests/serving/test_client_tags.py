@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from sglrouter.errors import BadRequest
-from sglrouter.http.client_tags import MAX_FORMAT_DEPTH, MAX_FORMATS, check_structural_tag
 from sglrouter.prompt.json_schemas import MAX_PATTERN
+from sglrouter.serving.client_tags import MAX_FORMAT_DEPTH, MAX_FORMATS, check_structural_tag
 
 Json = dict[str, Any]
 TEXT = {"type": "any_text"}

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from sglrouter.errors import BadRequest
-from sglrouter.http.tool_choice import choose_tools
 from sglrouter.schema.chat import ChatRequest
+from sglrouter.serving.tool_choice import choose_tools
 
 Json = dict[str, Any]
 

@@ -1,0 +1,46 @@
+"""An answer as an HTTP response: a stream of events, or one body."""
+
+from __future__ import annotations
+
+import falcon
+import gevent
+
+from sglrouter.http.client import answer as answer_with
+from sglrouter.http.client import client_of, watching
+from sglrouter.http.streaming import EventStream
+from sglrouter.serving.answer import Answer
+
+
+def let_others_go_on() -> None:
+    """Gives the event loop a turn, in the middle of a long piece of work."""
+    # sleep(0) would let other greenlets run, but not look for what has arrived for them.
+    gevent.sleep(0.001)
+
+
+def respond(req: falcon.Request, resp: falcon.Response, answer: Answer, heartbeat: float) -> None:
+    """Makes an answer the response.
+
+    Args:
+        req: The request.
+        resp: Its response.
+        answer: The answer, just started.
+        heartbeat: Seconds of silence after which a stream gets a comment.
+
+    Raises:
+        RouterError: The engine failed before the response began, or the client has left.
+    """
+    client = client_of(req)
+    if answer.ignored:
+        resp.set_header("X-Sglrouter-Ignored", ",".join(answer.ignored))
+    if answer.streams:
+        events = EventStream(answer, heartbeat=heartbeat, client=client)
+        resp.content_type = "text/event-stream; charset=utf-8"
+        resp.set_header("Cache-Control", "no-cache")
+        # nginx and its kin must pass each event on as it comes.
+        resp.set_header("X-Accel-Buffering", "no")
+        resp.stream = events
+        return
+    with watching(client, answer.generation.client_gone):
+        body = answer.collect()
+    resp.content_type = falcon.MEDIA_JSON
+    answer_with(resp, body, client)

@@ -1,0 +1,182 @@
+"""An answer under way: the engine calls of a request, and what is made of their messages.
+
+Strategy: the calls bring messages, the renderer makes events of them or gathers one
+body. Which, the request has said; both are made of the same samples. Whoever asked,
+over HTTP or in the same process, pulls: an answer does nothing while nobody waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from sglrouter._fast.chunked import BodyWriter
+from sglrouter._fast.sink import TextSink
+from sglrouter.backend.generation import Generation, News
+from sglrouter.errors import ClientGone, RouterError
+from sglrouter.output.sample import Sample
+from sglrouter.serving.constraints import Grammar, blaming
+
+
+class EventRenderer(Protocol):
+    """Makes server-sent events of an answer's messages."""
+
+    def begin(self) -> bytes:
+        """The first events, before any message."""
+
+    def feed(self, index: int, messages: Sequence[bytes]) -> bytes:
+        """Takes messages of one sample; returns the events they make, maybe none."""
+
+    def sink(
+        self, index: int, writer: BodyWriter, on_trouble: Callable[[], None]
+    ) -> TextSink | None:
+        """Writes most of a sample without feed(); None where feed() has to do all."""
+
+    def end(self) -> bytes:
+        """The last events of an answer whose samples are complete."""
+
+    def fail(self, error: RouterError) -> bytes:
+        """The last events of an answer that broke."""
+
+
+class BodyRenderer(Protocol):
+    """Gathers an answer's messages into one body."""
+
+    def feed(self, index: int, messages: Sequence[bytes]) -> None:
+        """Takes messages of one sample."""
+
+    def body(self) -> bytes:
+        """The body, once every sample is complete."""
+
+
+class Answer:
+    """One request's answer.
+
+    Args:
+        samples: What reads the messages of each call, in the calls' order.
+        generation: The calls.
+        events: Makes the events; None if a whole body is wanted.
+        body: Makes the body; None if events are wanted.
+        grammar: What the samples have to follow.
+        ignored: The request's fields that nothing is done about.
+
+    Attributes:
+        generation: The calls.
+        ended: Whether the last events have been made.
+        ignored: As given.
+    """
+
+    def __init__(
+        self,
+        samples: Sequence[Sample],
+        generation: Generation,
+        *,
+        events: EventRenderer | None = None,
+        body: BodyRenderer | None = None,
+        grammar: Grammar | None = None,
+        ignored: Sequence[str] = (),
+    ) -> None:
+        self._samples = samples
+        self.generation = generation
+        self._events = events
+        self._body = body
+        self._grammar = grammar or Grammar()
+        self.ignored = ignored
+        self.ended = False
+
+    @property
+    def streams(self) -> bool:
+        """Whether it is made of events."""
+        return self._events is not None
+
+    def collect(self) -> bytes:
+        """Waits for all of it; returns the body.
+
+        Raises:
+            RouterError: The engine failed, or the client is gone.
+        """
+        assert self._body is not None
+        generation = self.generation
+        try:
+            with blaming(self._grammar):
+                while generation.running:
+                    for index, messages in generation.wait():
+                        self._body.feed(index, messages)
+                        self._note_end(index)
+        finally:
+            generation.cancel()
+        return self._body.body()
+
+    def begin(self) -> bytes:
+        """The first events."""
+        return self._renderer.begin()
+
+    def wait(self, timeout: float) -> tuple[bytes, RouterError | None]:
+        """Waits for events.
+
+        Args:
+            timeout: Longest wait in seconds.
+
+        Returns:
+            The events and how the engine failed, if it did; neither if the time is over.
+
+        Raises:
+            ClientGone: The client has left.
+        """
+        while True:
+            try:
+                with blaming(self._grammar):
+                    news = self.generation.wait(timeout)
+            except ClientGone:
+                raise
+            except RouterError as failure:
+                return b"", failure
+            if not news:
+                return b"", None
+            events, error = self.render(news)
+            # Text may be held back: then there is nothing to tell yet.
+            if events or error is not None:
+                return events, error
+
+    def render(self, news: News) -> tuple[bytes, RouterError | None]:
+        """Makes events of messages; see wait()."""
+        events = b""
+        for index, messages in news:
+            events += self._renderer.feed(index, messages)
+            try:
+                self._note_end(index)
+            except RouterError as failure:
+                return events, failure
+        if not self.generation.running:
+            self.ended = True
+            events += self._renderer.end()
+        return events, None
+
+    def fail(self, error: RouterError) -> bytes:
+        """Ends it; returns the last events."""
+        self.ended = True
+        self.generation.cancel()
+        return self._renderer.fail(error)
+
+    def divert(self, writer: BodyWriter, on_trouble: Callable[[], None]) -> list[TextSink]:
+        """Has plain text written without us; returns what writes it."""
+        sinks = []
+        for index in range(len(self._samples)):
+            sink = self._renderer.sink(index, writer, on_trouble)
+            if sink is not None and self.generation.is_running(index):
+                sinks.append(sink)
+                self.generation.divert(index, sink)
+        return sinks
+
+    @property
+    def _renderer(self) -> EventRenderer:
+        assert self._events is not None
+        return self._events
+
+    def _note_end(self, index: int) -> None:
+        sample = self._samples[index]
+        if sample.failure is not None:
+            with blaming(self._grammar):
+                raise sample.failure
+        if sample.finish_reason is not None:
+            self.generation.complete(index, engine_goes_on=sample.engine_goes_on)

@@ -1,0 +1,214 @@
+"""Chat completions: from messages to the calls that answer them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from sglrouter.backend.channel import Metadata
+from sglrouter.backend.scheduler import Sampling, generate_request, new_request_id
+from sglrouter.errors import BadRequest
+from sglrouter.output.chat import ChatCompletion, ChatHead, ChatStream
+from sglrouter.output.choice import Choice
+from sglrouter.output.reading import Reading
+from sglrouter.output.sample import Sample
+from sglrouter.prompt.conversation import Prompt
+from sglrouter.prompt.variables import template_variables
+from sglrouter.schema.chat import IGNORED_IN_CHAT, ChatRequest, decode_chat_request
+from sglrouter.schema.sampling import ignored_fields
+from sglrouter.serving.answer import Answer
+from sglrouter.serving.constraints import Grammar, choose_grammar
+from sglrouter.serving.reading import reading_of
+from sglrouter.serving.sampling import (
+    Limits,
+    check_logprobs,
+    check_prompt,
+    check_stream_options,
+    choices,
+    sampling,
+    top_logprobs,
+)
+from sglrouter.serving.service import Service
+from sglrouter.serving.tool_choice import choose_tools
+
+# Where reasoning goes, by the setting.
+REASONING_FIELDS = {
+    "reasoning_content": ("reasoning_content",),
+    "reasoning": ("reasoning",),
+    "both": ("reasoning_content", "reasoning"),
+}
+
+# Bytes of a body that takes milliseconds to decode, and as many to render.
+_LARGE = 256 * 1024
+
+
+class _Plan(msgspec.Struct, frozen=True):
+    """A checked request: what to send, and how to read what comes back."""
+
+    prompt: Prompt
+    sampling: Sampling
+    lora_id: str
+    n: int
+    top_logprobs: int
+    grammar: Grammar
+    reading: Reading
+
+
+def _go_on() -> None:
+    pass
+
+
+class ChatServing:
+    """Answers conversations.
+
+    Args:
+        service: What they are answered with.
+        pause: Called now and then where a request takes long, to let others go on.
+    """
+
+    def __init__(self, service: Service, pause: Callable[[], object] = _go_on) -> None:
+        self._service = service
+        self._pause = pause
+        self._reasoning_fields = REASONING_FIELDS[service.settings.reasoning_field]
+
+    def start(self, body: bytes, metadata: Metadata = ()) -> Answer:
+        """Starts the answer to a request.
+
+        Args:
+            body: A ChatRequest as JSON.
+            metadata: Request headers for the engine.
+
+        Raises:
+            RouterError: The request cannot be served; nothing was sent.
+        """
+        service = self._service
+        request = decode_chat_request(body, service.bounds)
+        if len(body) > _LARGE:
+            self._pause()
+        engine = service.pool.pick()
+        facts = engine.facts()
+        plan = self._plan(request, service.limits(facts), service.defaults(facts))
+        readers = [self._choice(request, plan) for _ in range(plan.n)]
+        head = ChatHead(
+            f"chatcmpl-{new_request_id()}",
+            int(time.time()),
+            request.model or service.model_name(facts),
+        )
+        generation = service.generate(
+            engine, dict(self._engine_request(request, plan) for _ in range(plan.n)), metadata
+        )
+        return Answer(
+            [choice.sample for choice in readers],
+            generation,
+            events=self._events(request, head, readers) if request.stream else None,
+            body=None if request.stream else self._body(head, readers),
+            grammar=plan.grammar,
+            ignored=ignored_fields(request, *IGNORED_IN_CHAT),
+        )
+
+    def _plan(self, request: ChatRequest, limits: Limits, defaults: Mapping[str, float]) -> _Plan:
+        """Checks everything before anything is sent."""
+        if request.continue_final_message and request.add_generation_prompt:
+            raise BadRequest(
+                "continue_final_message and add_generation_prompt exclude each other",
+                param="continue_final_message",
+            )
+        check_stream_options(request)
+        model = self._service.model
+        lora_id = self._service.adapter(request)
+        n = choices(request, limits)
+        alternatives = top_logprobs(request, limits)
+        tools = choose_tools(request)
+        grammar = choose_grammar(request, tools, model.formats.tool_parser)
+        prompt = model.prompts.build(
+            request.messages,
+            tools.shown,
+            kwargs=template_variables(request),
+            add_generation_prompt=request.add_generation_prompt is not False,
+            continue_final_message=bool(request.continue_final_message),
+            pause=self._pause,
+        )
+        check_prompt(prompt.ids, limits)
+        tokens = len(prompt.ids)
+        params = sampling(
+            request,
+            prompt_tokens=tokens,
+            defaults=defaults,
+            limits=limits,
+            constraint=grammar.constraint,
+        )
+        if request.logprobs and not request.stream:
+            check_logprobs(params, n=n, top=alternatives, prompt_tokens=tokens, limits=limits)
+        return _Plan(
+            prompt=prompt,
+            sampling=params,
+            lora_id=lora_id,
+            n=n,
+            top_logprobs=alternatives,
+            grammar=grammar,
+            reading=reading_of(
+                request,
+                tools.shown,
+                prompt,
+                model,
+                must_call=tools.forced,
+                as_json=grammar.constraint is not None and grammar.constraint[0] == "json_schema",
+                drop_unknown=self._service.settings.unknown_tools == "drop",
+            ),
+        )
+
+    def _engine_request(self, request: ChatRequest, plan: _Plan) -> tuple[str, bytes]:
+        request_id = new_request_id()
+        return request_id, generate_request(
+            request_id=request_id,
+            text=plan.prompt.text,
+            ids=plan.prompt.ids,
+            sampling=plan.sampling,
+            stream=bool(request.stream),
+            logprobs=bool(request.logprobs),
+            top_logprobs=plan.top_logprobs,
+            lora_id=plan.lora_id,
+            reasons=plan.reading.inside,
+        )
+
+    def _choice(self, request: ChatRequest, plan: _Plan) -> Choice:
+        model = self._service.model
+        sample = Sample(
+            model.detokenizers,
+            eos_ids=model.files.eos_ids,
+            stop=plan.sampling.stop,
+            stop_token_ids=plan.sampling.stop_token_ids,
+            ignore_eos=plan.sampling.ignore_eos,
+            keep_stop=plan.sampling.no_stop_trim,
+            skip_special=plan.sampling.skip_special_tokens,
+            logprobs=bool(request.logprobs),
+            shown=model.shown_tokens(plan.reading),
+        )
+        return Choice(
+            sample,
+            plan.reading.parser(),
+            first_call_only=request.parallel_tool_calls is False,
+            stream_reasoning=request.stream_reasoning is not False,
+            never_empty=bool(request.force_nonempty_content),
+        )
+
+    def _events(self, request: ChatRequest, head: ChatHead, readers: list[Choice]) -> ChatStream:
+        options = request.stream_options
+        return ChatStream(
+            head,
+            readers,
+            self._service.model.detokenizers.piece,
+            include_usage=options is not None and bool(options.include_usage),
+            continuous_usage=options is not None and bool(options.continuous_usage_stats),
+            reasoning_fields=self._reasoning_fields,
+        )
+
+    def _body(self, head: ChatHead, readers: list[Choice]) -> ChatCompletion:
+        return ChatCompletion(
+            head,
+            readers,
+            self._service.model.detokenizers.piece,
+            reasoning_fields=self._reasoning_fields,
+        )
