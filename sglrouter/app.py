@@ -20,6 +20,7 @@ from sglrouter.backend.pool import Pool
 from sglrouter.config import Settings, load_settings, parse_endpoint
 from sglrouter.errors import ConfigError
 from sglrouter.http import failures
+from sglrouter.http.request_id import RequestIds
 from sglrouter.http.routes import routes
 from sglrouter.memory import give_back_memory
 from sglrouter.model import Model, load_model
@@ -38,7 +39,7 @@ class Router(falcon.App[falcon.Request, falcon.Response]):
     """
 
     def __init__(self, settings: Settings, model: Model, pool: Pool) -> None:
-        super().__init__()
+        super().__init__(middleware=[RequestIds()])
         self.model = model
         self.pool = pool
         failures.install(self)

@@ -82,7 +82,7 @@ http_parser = "python"
 loglevel = _settings.log_level
 errorlog = _log
 accesslog = _log if _settings.access_log else None
-access_log_format = '%(h)s "%(r)s" %(s)s %(B)s %(D)sus'
+access_log_format = '%(h)s "%(r)s" %(s)s %(B)s %(D)sus %({x-request-id}o)s'
 
 
 def pre_fork(_server: Any, _worker: Any) -> None:

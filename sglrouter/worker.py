@@ -24,6 +24,7 @@ from gunicorn.http.wsgi import Response
 from gunicorn.workers.ggevent import GeventWorker
 
 from sglrouter._fast.chunked import BodyWriter
+from sglrouter.gunicorn_errors import use_json_errors
 from sglrouter.gunicorn_savings import save_work
 from sglrouter.http.client import ENVIRON_KEY
 from sglrouter.quick_request import use_quick_requests
@@ -50,6 +51,7 @@ class RouterWorker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
     def load_wsgi(self) -> None:
         """Loads the application and puts the client into its environment."""
         use_quick_requests()
+        use_json_errors()
         save_work(self.cfg)
         super().load_wsgi()
         application: Any = self.wsgi

@@ -7,6 +7,7 @@ import gevent
 
 from sglrouter.http.client import answer as answer_with
 from sglrouter.http.client import client_of, watching
+from sglrouter.http.request_id import request_id_of
 from sglrouter.http.streaming import EventStream
 from sglrouter.serving.answer import Answer
 
@@ -33,7 +34,9 @@ def respond(req: falcon.Request, resp: falcon.Response, answer: Answer, heartbea
     if answer.ignored:
         resp.set_header("X-Sglrouter-Ignored", ",".join(answer.ignored))
     if answer.streams:
-        events = EventStream(answer, heartbeat=heartbeat, client=client)
+        events = EventStream(
+            answer, heartbeat=heartbeat, client=client, request_id=request_id_of(req)
+        )
         resp.content_type = "text/event-stream; charset=utf-8"
         resp.set_header("Cache-Control", "no-cache")
         # nginx and its kin must pass each event on as it comes.

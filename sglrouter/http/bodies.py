@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import falcon
+from gunicorn.http.errors import ParseException
 
-from sglrouter.errors import RouterError
+from sglrouter.errors import BadRequest, RouterError
 
 
 def read_body(req: falcon.Request, limit: int) -> bytes:
@@ -18,12 +19,17 @@ def read_body(req: falcon.Request, limit: int) -> bytes:
         limit: Largest size in bytes.
 
     Raises:
-        RouterError: The body is larger (413).
+        RouterError: The body is larger (413), or ends or is framed in a wrong way (400).
     """
     length = req.content_length
     body: bytes = b""
     if length is None or length <= limit:
-        body = req.env["wsgi.input"].read(limit + 1 if length is None else length)
+        try:
+            body = req.env["wsgi.input"].read(limit + 1 if length is None else length)
+        except (OSError, ParseException) as exc:
+            raise BadRequest(
+                f"The request body cannot be read: {exc}", code="invalid_body"
+            ) from exc
         if len(body) <= limit:
             return body
     raise RouterError(

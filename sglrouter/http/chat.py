@@ -6,6 +6,7 @@ import falcon
 
 from sglrouter.http.answering import let_others_go_on, respond
 from sglrouter.http.bodies import read_body
+from sglrouter.http.request_id import metadata_of
 from sglrouter.serving.chat import ChatServing
 from sglrouter.serving.service import Service
 
@@ -20,4 +21,4 @@ class ChatCompletions:
     def on_post(self, req: falcon.Request, resp: falcon.Response) -> None:
         """Handles one completion."""
         body = read_body(req, self._settings.max_body)
-        respond(req, resp, self._serving.start(body), self._settings.heartbeat)
+        respond(req, resp, self._serving.start(body, metadata_of(req)), self._settings.heartbeat)

@@ -7,11 +7,15 @@ import logging
 import falcon
 
 from sglrouter.errors import RouterError, error_body
+from sglrouter.http.request_id import request_id_of
 
 logger = logging.getLogger(__name__)
 
 # Seconds after which an overloaded or unreachable engine may be tried again.
 _RETRY_AFTER = "1"
+# OpenAI's clients send a request again after any 5xx, unless they are told that it is no
+# use: what no engine can do, and what has taken too long already.
+_NEVER_AGAIN = (501, 504)
 
 
 def install(app: falcon.App[falcon.Request, falcon.Response]) -> None:
@@ -22,13 +26,18 @@ def install(app: falcon.App[falcon.Request, falcon.Response]) -> None:
 
 
 def _on_router_error(
-    _req: falcon.Request, resp: falcon.Response, error: RouterError, _params: object
+    req: falcon.Request, resp: falcon.Response, error: RouterError, _params: object
 ) -> None:
+    if error.status == 429 or error.status >= 500:
+        logger.warning("request %s: %s: %d %s: %s", request_id_of(req), req.path, error.status,
+                       error.code, error.message)  # fmt: skip
     resp.status = error.status
     resp.content_type = falcon.MEDIA_JSON
     resp.data = error.body()
     if error.status in (429, 503):
         resp.set_header("Retry-After", _RETRY_AFTER)
+    elif error.status in _NEVER_AGAIN:
+        resp.set_header("X-Should-Retry", "false")
 
 
 def _on_http_error(
@@ -53,7 +62,8 @@ def _on_exception(
     req: falcon.Request, resp: falcon.Response, error: Exception, _params: object
 ) -> None:
     """A bug of ours: all details to the log, none to the client."""
-    logger.error("%s %s failed", req.method, req.path, exc_info=error)
+    logger.error("request %s: %s %s failed", request_id_of(req), req.method, req.path,
+                 exc_info=error)  # fmt: skip
     resp.status = 500
     resp.content_type = falcon.MEDIA_JSON
     resp.data = error_body("The router failed", "server_error", None, "internal_error")

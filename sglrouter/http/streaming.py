@@ -40,6 +40,7 @@ class EventStream(Iterator[bytes]):
         answer: Makes the events.
         heartbeat: Seconds of silence after which a comment is sent.
         client: The client, if it can be written to directly.
+        request_id: What log lines call the request.
 
     Raises:
         RouterError: The engine failed at once, or the client has left; no response has
@@ -52,7 +53,9 @@ class EventStream(Iterator[bytes]):
         *,
         heartbeat: float,
         client: Client | None = None,
+        request_id: str = "-",
     ) -> None:
+        self._request_id = request_id
         self._answer = answer
         self._generation = generation = answer.generation
         self._heartbeat = heartbeat
@@ -92,7 +95,7 @@ class EventStream(Iterator[bytes]):
         except ClientGone as gone:
             raise BrokenPipeError(errno.EPIPE, gone.message) from gone
         except Exception as exc:
-            return self._fail(_internal(exc))
+            return self._fail(self._internal(exc))
         return events if error is None else events + self._fail(error)
 
     def close(self) -> None:
@@ -111,7 +114,8 @@ class EventStream(Iterator[bytes]):
         return events, error
 
     def _fail(self, error: RouterError) -> bytes:
-        logger.warning("a stream ended with an error: %s", error.message)
+        logger.warning("request %s: the stream ended with an error: %s", self._request_id,
+                       error.message)  # fmt: skip
         return self._answer.fail(error)
 
     def _write_directly(self, client: Client, events: bytes) -> None:
@@ -128,7 +132,7 @@ class EventStream(Iterator[bytes]):
                 trouble, self._trouble = self._trouble, None
                 if isinstance(trouble, OSError):
                     raise trouble
-                self._send(client, self._fail(_internal(trouble)))
+                self._send(client, self._fail(self._internal(trouble)))
             elif self._blocked:
                 client.wait_until_taken()
                 self._blocked = False
@@ -220,8 +224,7 @@ class EventStream(Iterator[bytes]):
         self._sent_at = time.monotonic()
         self._blocked = not client.send(events, last=self._answer.ended)
 
-
-def _internal(exc: Exception) -> RouterError:
-    """A bug of ours: all details to the log, none to the client."""
-    logger.error("a stream failed", exc_info=exc)
-    return RouterError("The router failed", code="internal_error")
+    def _internal(self, exc: Exception) -> RouterError:
+        """A bug of ours: all details to the log, none to the client."""
+        logger.error("request %s: the stream failed", self._request_id, exc_info=exc)
+        return RouterError("The router failed", code="internal_error")

@@ -133,7 +133,7 @@ def test_a_bug_is_a_500_that_tells_the_log_and_not_the_client(
         "code": "internal_error",
     }
     [record] = caplog.records
-    assert record.getMessage() == "GET /fail failed"
+    assert record.getMessage() == "request -: GET /fail failed"
     assert record.exc_info is not None
     assert "secret" in str(record.exc_info[1])
 
