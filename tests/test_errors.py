@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import grpc
 import pytest
@@ -16,6 +17,8 @@ from sglrouter.errors import (
     from_engine_response,
     from_grpc_status,
 )
+
+ROOT = Path(__file__).parents[1]
 
 ANSWERS = {
     "INVALID_ARGUMENT": (400, "invalid_request_error", "engine_refused"),
@@ -36,6 +39,22 @@ def answer(error: RouterError) -> tuple[int, str, str | None]:
 @pytest.mark.parametrize("name", [code.name for code in grpc.StatusCode if code.name != "OK"])
 def test_grpc_status(name: str) -> None:
     assert answer(from_grpc_status(name, "why")) == ANSWERS.get(name, FAILED)
+
+
+def test_the_documentation_has_the_same_table() -> None:
+    rows = [
+        line.split(" | ")
+        for line in (ROOT / "docs" / "api.md").read_text().splitlines()
+        if line.startswith("| `")
+    ]
+    documented = {
+        name: (int(row[1]), row[2].strip("`"), row[3].split("`")[1])
+        for row in rows
+        if len(row) == 4 and row[1].isdigit()
+        for name in row[0].split("`")[1::2]
+        if name != "UNAUTHENTICATED"
+    }
+    assert documented == ANSWERS
 
 
 def test_a_status_that_grpc_does_not_know_is_a_failure_of_the_engine() -> None:

@@ -6,13 +6,14 @@ since the model is shown them as they were written. Unknown fields are accepted.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import Meta
 
 from sglrouter.schema.json_bounds import JsonBounds, decode_bounded
 from sglrouter.schema.legacy import with_tools
-from sglrouter.schema.sampling import SamplingRequest
+from sglrouter.schema.sampling import Ignored, SamplingRequest
 
 _BOUNDS = JsonBounds()
 
@@ -33,30 +34,74 @@ class Thinking(msgspec.Struct, frozen=True):
 class ChatRequest(SamplingRequest, frozen=True, kw_only=True):
     """A request for a chat completion."""
 
-    messages: list[dict[str, Any]]
+    messages: Annotated[
+        list[dict[str, Any]], Meta(description="The conversation, each message with a `role`.")
+    ]
 
-    logprobs: bool | None = None
-    top_logprobs: int | None = None
+    logprobs: Annotated[
+        bool | None,
+        Meta(description="Whether to return the log probability of each token."),
+    ] = None
+    top_logprobs: Annotated[
+        int | None,
+        Meta(description="How many of the likeliest tokens to return in each place; 0 to 20."),
+    ] = None
 
-    tools: list[dict[str, Any]] | None = None
-    tool_choice: str | dict[str, Any] | None = None
-    parallel_tool_calls: bool | None = None
-    functions: list[dict[str, Any]] | None = None
-    function_call: str | dict[str, Any] | None = None
+    tools: Annotated[
+        list[dict[str, Any]] | None,
+        Meta(description="The functions that the model may call."),
+    ] = None
+    tool_choice: Annotated[
+        str | dict[str, Any] | None,
+        Meta(description="`none`, `auto`, `required`, a function, or `allowed_tools`."),
+    ] = None
+    parallel_tool_calls: Annotated[
+        bool | None,
+        Meta(description="False ends the answer with its first call."),
+    ] = None
+    functions: Annotated[
+        list[dict[str, Any]] | None,
+        Meta(description="The older form of `tools`."),
+    ] = None
+    function_call: Annotated[
+        str | dict[str, Any] | None,
+        Meta(description="The older form of `tool_choice`."),
+    ] = None
 
-    chat_template: Any = None
-    chat_template_kwargs: dict[str, Any] | None = None
-    reasoning_effort: str | float | None = None
-    reasoning: Reasoning | None = None
-    enable_thinking: bool | None = None
-    separate_reasoning: bool | None = None
-    stream_reasoning: bool | None = None
-    force_nonempty_content: bool | None = None
-    thinking: bool | Thinking | None = None
-    add_generation_prompt: bool | None = None
-    continue_final_message: bool | None = None
+    chat_template: Annotated[Any, Meta(description="Refused: templates are the operator's.")] = None
+    chat_template_kwargs: Annotated[
+        dict[str, Any] | None,
+        Meta(description="Variables for the chat template."),
+    ] = None
+    reasoning_effort: Annotated[
+        str | float | None,
+        Meta(description="How much to reason; `none` for not at all."),
+    ] = None
+    reasoning: Annotated[Reasoning | None, Meta(description="A switch of reasoning.")] = None
+    enable_thinking: Annotated[bool | None, Meta(description="A switch of reasoning.")] = None
+    separate_reasoning: Annotated[
+        bool | None,
+        Meta(description="False leaves reasoning in the content."),
+    ] = None
+    stream_reasoning: Annotated[
+        bool | None,
+        Meta(description="False sends reasoning in one piece, at its end."),
+    ] = None
+    force_nonempty_content: Annotated[
+        bool | None,
+        Meta(description="True makes an answer of nothing but reasoning the content."),
+    ] = None
+    thinking: Annotated[bool | Thinking | None, Meta(description="A switch of reasoning.")] = None
+    add_generation_prompt: Annotated[
+        bool | None,
+        Meta(description="False leaves out the opening of the assistant's turn."),
+    ] = None
+    continue_final_message: Annotated[
+        bool | None,
+        Meta(description="Whether the model goes on with the last message."),
+    ] = None
 
-    input_ids: Any = None
+    input_ids: Ignored = None
 
 
 # Like the other ignored fields: prompts come as messages here.

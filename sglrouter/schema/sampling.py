@@ -7,67 +7,121 @@ that engines cannot serve are accepted, and the client is told of them.
 from __future__ import annotations
 
 from operator import attrgetter
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import Meta
 
 
 class StreamOptions(msgspec.Struct, frozen=True):
     """stream_options."""
 
-    include_usage: bool | None = None
-    continuous_usage_stats: bool | None = None
+    include_usage: Annotated[
+        bool | None, Meta(description="Whether a last chunk without choices has the token counts.")
+    ] = None
+    continuous_usage_stats: Annotated[
+        bool | None, Meta(description="Whether every chunk has the token counts so far.")
+    ] = None
+
+
+# Of any type, since nothing is done about it.
+Ignored = Annotated[Any, Meta(description="Accepted; engines cannot be told.")]
 
 
 class SamplingRequest(msgspec.Struct, frozen=True, kw_only=True):
     """The fields of a request that steer sampling."""
 
-    model: str | None = None
+    model: Annotated[
+        str | None,
+        Meta(description="The model's name; left out, the model that is served."),
+    ] = None
 
-    stream: bool | None = None
-    stream_options: StreamOptions | None = None
-    n: int | None = None
+    stream: Annotated[
+        bool | None,
+        Meta(description="Whether the answer comes as server-sent events while it is made."),
+    ] = None
+    stream_options: Annotated[StreamOptions | None, Meta(description="Only with `stream`.")] = None
+    n: Annotated[int | None, Meta(description="How many answers; 1 if left out.")] = None
 
-    temperature: float | None = None
-    top_p: float | None = None
-    top_k: int | None = None
-    min_p: float | None = None
-    frequency_penalty: float | None = None
-    presence_penalty: float | None = None
-    repetition_penalty: float | None = None
-    logit_bias: dict[str, float] | None = None
-    seed: int | None = None
+    temperature: Annotated[
+        float | None,
+        Meta(description="At least 0; below 1e-6 the likeliest token is taken."),
+    ] = None
+    top_p: Annotated[float | None, Meta(description="Above 0, at most 1.")] = None
+    top_k: Annotated[
+        int | None,
+        Meta(description="-1 or 0 for all tokens, else at least 1."),
+    ] = None
+    min_p: Annotated[float | None, Meta(description="0 to 1.")] = None
+    frequency_penalty: Annotated[float | None, Meta(description="-2 to 2.")] = None
+    presence_penalty: Annotated[float | None, Meta(description="-2 to 2.")] = None
+    repetition_penalty: Annotated[float | None, Meta(description="Above 0, at most 2.")] = None
+    logit_bias: Annotated[
+        dict[str, float] | None,
+        Meta(description="Token ids to values of -100 to 100."),
+    ] = None
+    seed: Annotated[int | None, Meta(description="Accepted; engines cannot be told.")] = None
 
-    max_tokens: int | None = None
-    max_completion_tokens: int | None = None
-    min_tokens: int | None = None
-    stop: str | list[str] | None = None
-    stop_token_ids: list[int] | None = None
-    ignore_eos: bool | None = None
-    no_stop_trim: bool | None = None
-    skip_special_tokens: bool | None = None
+    max_tokens: Annotated[
+        int | None,
+        Meta(description="Most tokens of an answer; clamped to what is left of the context."),
+    ] = None
+    max_completion_tokens: Annotated[
+        int | None,
+        Meta(description="The same; it goes before `max_tokens`."),
+    ] = None
+    min_tokens: Annotated[int | None, Meta(description="Least tokens of an answer.")] = None
+    stop: Annotated[
+        str | list[str] | None,
+        Meta(description="Up to 32 strings that end an answer."),
+    ] = None
+    stop_token_ids: Annotated[
+        list[int] | None,
+        Meta(description="Up to 1024 token ids that end an answer."),
+    ] = None
+    ignore_eos: Annotated[
+        bool | None,
+        Meta(description="Whether the answer goes on after the model has ended it."),
+    ] = None
+    no_stop_trim: Annotated[
+        bool | None,
+        Meta(description="Whether what stopped the answer stays in it."),
+    ] = None
+    skip_special_tokens: Annotated[
+        bool | None,
+        Meta(description="Whether special tokens are left out of the text; true if left out."),
+    ] = None
 
-    response_format: dict[str, Any] | None = None
-    regex: str | None = None
-    ebnf: str | None = None
+    response_format: Annotated[
+        dict[str, Any] | None,
+        Meta(description="`text`, `json_object`, `json_schema` or `structural_tag`, as `type`."),
+    ] = None
+    regex: Annotated[
+        str | None,
+        Meta(description="A regular expression that the answer must match."),
+    ] = None
+    ebnf: Annotated[
+        str | None,
+        Meta(description="A grammar that the answer must follow, in EBNF."),
+    ] = None
 
-    lora_path: str | None = None
+    lora_path: Annotated[str | None, Meta(description="The name of a LoRA adapter.")] = None
 
-    stop_regex: Any = None
-    custom_logit_processor: Any = None
-    custom_params: Any = None
-    session_params: Any = None
-    session_id: Any = None
-    cache_salt: Any = None
-    extra_key: Any = None
-    priority: Any = None
-    data_parallel_rank: Any = None
-    routed_dp_rank: Any = None
-    return_hidden_states: Any = None
-    return_routed_experts: Any = None
-    return_prompt_token_ids: Any = None
-    return_token_ids: Any = None
-    return_meta_info: Any = None
+    stop_regex: Ignored = None
+    custom_logit_processor: Ignored = None
+    custom_params: Ignored = None
+    session_params: Ignored = None
+    session_id: Ignored = None
+    cache_salt: Ignored = None
+    extra_key: Ignored = None
+    priority: Ignored = None
+    data_parallel_rank: Ignored = None
+    routed_dp_rank: Ignored = None
+    return_hidden_states: Ignored = None
+    return_routed_experts: Ignored = None
+    return_prompt_token_ids: Ignored = None
+    return_token_ids: Ignored = None
+    return_meta_info: Ignored = None
 
 
 # Fields that change an answer, but that no engine is told of: the wire has no room for
