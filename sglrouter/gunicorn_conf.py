@@ -19,6 +19,8 @@ from typing import Any
 
 from sglrouter.config import Settings, load_settings
 from sglrouter.errors import ConfigError
+from sglrouter.open_files import allow_open_files
+from sglrouter.siblings import Siblings
 
 
 def _load() -> Settings:
@@ -50,6 +52,8 @@ logging.basicConfig(
     datefmt="%Y-%m-%d %H:%M:%S %z",
     handlers=[_handler],
 )
+
+allow_open_files(_settings.worker_connections)
 
 # One item of a batch gains nothing from the tokenizer's threads, and a fork after
 # they have been used draws a warning.
@@ -85,6 +89,24 @@ accesslog = _log if _settings.access_log else None
 access_log_format = '%(h)s "%(r)s" %(s)s %(B)s %(D)sus %({x-request-id}o)s'
 
 
+_siblings: Siblings | None = None
+
+
+def on_starting(_server: Any) -> None:
+    """Makes the place where workers find each other."""
+    global _siblings
+    try:
+        _siblings = Siblings(Siblings.make_folder())
+    except OSError as exc:
+        logging.getLogger(__name__).warning("workers cannot find each other: %s", exc)
+
+
+def on_exit(_server: Any) -> None:
+    """Removes it."""
+    if _siblings is not None:
+        _siblings.remove_folder()
+
+
 def pre_fork(_server: Any, _worker: Any) -> None:
     """Takes what has been loaded out of the garbage collector's sight.
 
@@ -99,13 +121,18 @@ def pre_fork(_server: Any, _worker: Any) -> None:
 
 
 def post_worker_init(worker: Any) -> None:
-    """Connects to the engines, so that the first request need not wait for it."""
-    pool = worker.application.pool
+    """Connects to the other workers, and to the engines, so that no request waits for it."""
+    running, pool = worker.application.running, worker.application.pool
+    if _siblings is not None:
+        _siblings.listen(running.abort)
+        running.tell_others = _siblings.tell
     for engine in pool.engines:
         threading.Thread(target=engine.facts, name="engine-facts", daemon=True).start()
 
 
 def worker_exit(_server: Any, worker: Any) -> None:
-    """Ends the connections to the engines."""
+    """Ends all of these."""
+    if _siblings is not None:
+        _siblings.close()
     if getattr(worker, "application", None) is not None:
         worker.application.pool.close()

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
+from sglrouter.schema import shapes
 from sglrouter.schema.json_bounds import JsonBounds, decode_bounded
 from sglrouter.schema.legacy import with_tools
 from sglrouter.schema.sampling import Ignored, SamplingRequest
@@ -35,7 +36,8 @@ class ChatRequest(SamplingRequest, frozen=True, kw_only=True):
     """A request for a chat completion."""
 
     messages: Annotated[
-        list[dict[str, Any]], Meta(description="The conversation, each message with a `role`.")
+        list[dict[str, Any]],
+        Meta(description="The conversation.", extra_json_schema={"items": shapes.MESSAGE}),
     ]
 
     logprobs: Annotated[
@@ -44,16 +46,25 @@ class ChatRequest(SamplingRequest, frozen=True, kw_only=True):
     ] = None
     top_logprobs: Annotated[
         int | None,
-        Meta(description="How many of the likeliest tokens to return in each place; 0 to 20."),
+        Meta(
+            description="How many of the likeliest tokens to return in each place; 0 to 20.",
+            extra_json_schema={"minimum": 0, "maximum": 20},
+        ),
     ] = None
 
     tools: Annotated[
         list[dict[str, Any]] | None,
-        Meta(description="The functions that the model may call."),
+        Meta(
+            description="The functions that the model may call.",
+            extra_json_schema={"items": shapes.TOOL},
+        ),
     ] = None
     tool_choice: Annotated[
         str | dict[str, Any] | None,
-        Meta(description="`none`, `auto`, `required`, a function, or `allowed_tools`."),
+        Meta(
+            description="`none`, `auto`, `required`, a function, or `allowed_tools`.",
+            extra_json_schema={"allOf": [shapes.TOOL_CHOICE]},
+        ),
     ] = None
     parallel_tool_calls: Annotated[
         bool | None,
@@ -61,14 +72,21 @@ class ChatRequest(SamplingRequest, frozen=True, kw_only=True):
     ] = None
     functions: Annotated[
         list[dict[str, Any]] | None,
-        Meta(description="The older form of `tools`."),
+        Meta(
+            description="The older form of `tools`.", extra_json_schema={"items": shapes.FUNCTION}
+        ),
     ] = None
     function_call: Annotated[
         str | dict[str, Any] | None,
         Meta(description="The older form of `tool_choice`."),
     ] = None
 
-    chat_template: Annotated[Any, Meta(description="Refused: templates are the operator's.")] = None
+    chat_template: Annotated[
+        Any,
+        Meta(
+            description="Refused: templates are the operator's.", extra_json_schema={"type": "null"}
+        ),
+    ] = None
     chat_template_kwargs: Annotated[
         dict[str, Any] | None,
         Meta(description="Variables for the chat template."),

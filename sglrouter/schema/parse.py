@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import Meta
 
+from sglrouter.schema import shapes
 from sglrouter.schema.json_bounds import JsonBounds, decode_bounded
+
+# With or without the wrapper round the function.
+_TOOL = {"anyOf": [shapes.TOOL, shapes.FUNCTION]}
 
 
 class ParseRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A text to read.
+    """A text to read; SGLang calls the parser as the last two fields do."""
 
-    Attributes:
-        text: The text.
-        parser: The format's name; SGLang calls the field as in the next two.
-        tools: The tools whose calls may be in it.
-    """
-
-    text: str
-    parser: str | None = None
-    tool_call_parser: str | None = None
-    reasoning_parser: str | None = None
-    tools: list[dict[str, Any]] = []
+    text: Annotated[str, Meta(description="The text, as the model wrote it.")]
+    parser: Annotated[
+        str | None, Meta(description="The format's name; left out, the format of the model.")
+    ] = None
+    tools: Annotated[
+        list[dict[str, Any]],
+        Meta(description="The tools whose calls may be in it.", extra_json_schema={"items": _TOOL}),
+    ] = []
+    tool_call_parser: Annotated[str | None, Meta(description="The same as `parser`.")] = None
+    reasoning_parser: Annotated[str | None, Meta(description="The same as `parser`.")] = None
 
 
 _decoder = msgspec.json.Decoder(ParseRequest, strict=False)

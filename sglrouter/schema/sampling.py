@@ -12,6 +12,8 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
+from sglrouter.schema import shapes
+
 
 class StreamOptions(msgspec.Struct, frozen=True):
     """stream_options."""
@@ -41,36 +43,72 @@ class SamplingRequest(msgspec.Struct, frozen=True, kw_only=True):
         Meta(description="Whether the answer comes as server-sent events while it is made."),
     ] = None
     stream_options: Annotated[StreamOptions | None, Meta(description="Only with `stream`.")] = None
-    n: Annotated[int | None, Meta(description="How many answers; 1 if left out.")] = None
+    n: Annotated[
+        int | None,
+        Meta(description="How many answers; 1 if left out.", extra_json_schema={"minimum": 1}),
+    ] = None
 
     temperature: Annotated[
         float | None,
-        Meta(description="At least 0; below 1e-6 the likeliest token is taken."),
+        Meta(
+            description="At least 0; below 1e-6 the likeliest token is taken.",
+            extra_json_schema={"minimum": 0},
+        ),
     ] = None
-    top_p: Annotated[float | None, Meta(description="Above 0, at most 1.")] = None
+    top_p: Annotated[
+        float | None,
+        Meta(
+            description="Above 0, at most 1.",
+            extra_json_schema={"exclusiveMinimum": 0, "maximum": 1},
+        ),
+    ] = None
     top_k: Annotated[
         int | None,
-        Meta(description="-1 or 0 for all tokens, else at least 1."),
+        Meta(
+            description="-1 or 0 for all tokens, else at least 1.",
+            extra_json_schema={"minimum": -1},
+        ),
     ] = None
-    min_p: Annotated[float | None, Meta(description="0 to 1.")] = None
-    frequency_penalty: Annotated[float | None, Meta(description="-2 to 2.")] = None
-    presence_penalty: Annotated[float | None, Meta(description="-2 to 2.")] = None
-    repetition_penalty: Annotated[float | None, Meta(description="Above 0, at most 2.")] = None
+    min_p: Annotated[
+        float | None, Meta(description="0 to 1.", extra_json_schema={"minimum": 0, "maximum": 1})
+    ] = None
+    frequency_penalty: Annotated[
+        float | None, Meta(description="-2 to 2.", extra_json_schema={"minimum": -2, "maximum": 2})
+    ] = None
+    presence_penalty: Annotated[
+        float | None, Meta(description="-2 to 2.", extra_json_schema={"minimum": -2, "maximum": 2})
+    ] = None
+    repetition_penalty: Annotated[
+        float | None,
+        Meta(
+            description="Above 0, at most 2.",
+            extra_json_schema={"exclusiveMinimum": 0, "maximum": 2},
+        ),
+    ] = None
     logit_bias: Annotated[
         dict[str, float] | None,
-        Meta(description="Token ids to values of -100 to 100."),
+        Meta(
+            description="Token ids to values of -100 to 100.", extra_json_schema=shapes.LOGIT_BIAS
+        ),
     ] = None
     seed: Annotated[int | None, Meta(description="Accepted; engines cannot be told.")] = None
 
     max_tokens: Annotated[
         int | None,
-        Meta(description="Most tokens of an answer; clamped to what is left of the context."),
+        Meta(
+            description="Most tokens of an answer; clamped to what is left of the context.",
+            extra_json_schema={"minimum": 1},
+        ),
     ] = None
     max_completion_tokens: Annotated[
         int | None,
-        Meta(description="The same; it goes before `max_tokens`."),
+        Meta(
+            description="The same; it goes before `max_tokens`.", extra_json_schema={"minimum": 1}
+        ),
     ] = None
-    min_tokens: Annotated[int | None, Meta(description="Least tokens of an answer.")] = None
+    min_tokens: Annotated[
+        int | None, Meta(description="Least tokens of an answer.", extra_json_schema={"minimum": 0})
+    ] = None
     stop: Annotated[
         str | list[str] | None,
         Meta(description="Up to 32 strings that end an answer."),
@@ -94,7 +132,10 @@ class SamplingRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     response_format: Annotated[
         dict[str, Any] | None,
-        Meta(description="`text`, `json_object`, `json_schema` or `structural_tag`, as `type`."),
+        Meta(
+            description="`text`, `json_object`, `json_schema` or `structural_tag`, as `type`.",
+            extra_json_schema={"allOf": [shapes.RESPONSE_FORMAT]},
+        ),
     ] = None
     regex: Annotated[
         str | None,
@@ -106,6 +147,11 @@ class SamplingRequest(msgspec.Struct, frozen=True, kw_only=True):
     ] = None
 
     lora_path: Annotated[str | None, Meta(description="The name of a LoRA adapter.")] = None
+
+    rid: Annotated[
+        str | list[str] | None,
+        Meta(description="A name of your own by which /abort_request stops the request."),
+    ] = None
 
     stop_regex: Ignored = None
     custom_logit_processor: Ignored = None
@@ -122,6 +168,10 @@ class SamplingRequest(msgspec.Struct, frozen=True, kw_only=True):
     return_prompt_token_ids: Ignored = None
     return_token_ids: Ignored = None
     return_meta_info: Ignored = None
+
+    def name_of(self, field: str) -> str:
+        """What the client calls a field: its path in the body."""
+        return field
 
 
 # Fields that change an answer, but that no engine is told of: the wire has no room for
