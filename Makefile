@@ -2,16 +2,21 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+NODE_CLIENTS = tests/clients/node
 
 .PHONY: setup test bench lint format proto docs dist clean
 
-setup: $(VENV)/.installed  ## a virtual environment with the package, its extensions and the tools
+setup: $(VENV)/.installed $(VENV)/.installed-node  ## a virtual environment with the package, its extensions and the tools
 
 $(VENV)/.installed: pyproject.toml setup.py $(wildcard sglrouter/_fast/*.pyx sglrouter/_fast/*.pxd)
 	./run.sh --packages
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --editable '.[dev,clients]'
 	touch $@
+
+# Clients of tests/clients; where there is no npm, their tests say so and skip.
+$(VENV)/.installed-node: $(VENV)/.installed $(wildcard $(NODE_CLIENTS)/package*.json)
+	if command -v npm >/dev/null; then npm ci --silent --prefix $(NODE_CLIENTS) && touch $@; fi
 
 test: setup  ## all tests; those that need the corpus or nginx say so where they skip
 	$(BIN)/python -m pytest
@@ -45,4 +50,4 @@ dist: setup  ## sdist, and a wheel that brings libnghttp2 with it
 	rm dist/*-linux_*.whl
 
 clean:
-	rm -rf build dist $(VENV) *.egg-info sglrouter/_fast/*.c sglrouter/_fast/*.so
+	rm -rf build dist $(VENV) $(NODE_CLIENTS)/node_modules *.egg-info sglrouter/_fast/*.c sglrouter/_fast/*.so
