@@ -11,15 +11,16 @@ from __future__ import annotations
 
 import math
 import os
-import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple, get_args, get_type_hints
+from typing import Annotated, Any, get_args, get_type_hints
 
 import msgspec
 from msgspec import Meta
 
+from sglrouter.endpoint import Endpoint as Endpoint
+from sglrouter.endpoint import parse_endpoint as parse_endpoint
 from sglrouter.errors import ConfigError
 
 PREFIX = "SGLROUTER_"
@@ -119,8 +120,26 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = "allow"
     model_name: Annotated[
-        str, Meta(description="Name shown in /v1/models; empty means the folder's or the engine's.")
+        str,
+        Meta(
+            description="What requests and /v1/models call the model; empty means the engine's "
+            "`--served-model-name`, else the name of the folder."
+        ),
     ] = ""
+    model_aliases: Annotated[
+        list[str],
+        Meta(description="Other names that the model answers to, separated by commas."),
+    ] = msgspec.field(default_factory=lambda: ["default"])
+    unknown_models: Annotated[
+        str,
+        Meta(
+            pattern="^(auto|refuse|accept)$",
+            description="What becomes of requests for a model of another name: `refuse` answers "
+            "them with a 404, `accept` serves them all the same, `auto` refuses them where "
+            "the model's name has been told (`model_name`, or the engine's "
+            "`--served-model-name`) and accepts them where it is guessed from a folder.",
+        ),
+    ] = "auto"
     tool_call_parser: Annotated[
         str,
         Meta(
@@ -190,6 +209,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     max_n: Annotated[
         int, Meta(ge=1, le=128, description="Largest n, the choices of one request.")
     ] = 16
+    max_prompts: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=4096,
+            description="Most prompts of one request, where it may have several.",
+        ),
+    ] = 128
     max_json_depth: Annotated[
         int,
         Meta(
@@ -246,52 +273,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     access_log: Annotated[bool, Meta(description="Whether each request is logged.")] = False
 
 
-class Endpoint(NamedTuple):
-    """Where an engine is, and whether TLS is spoken to it."""
-
-    host: str
-    port: int
-    tls: bool
-
-    @property
-    def target(self) -> str:
-        """HOST:PORT, with brackets round an IPv6 address."""
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
-
-    def __str__(self) -> str:
-        return f"{'grpcs' if self.tls else 'grpc'}://{self.target}"
-
-
-_ENDPOINT = re.compile(
-    r"(?:\[(?P<ipv6>[0-9A-Fa-f:.]+(?:%\w+)?)\]|(?P<name>[^\s:/@?#,\[\]]+)):(?P<port>[0-9]{1,5})/?"
-)
-
-
-def parse_endpoint(text: str) -> Endpoint:
-    """Reads grpc://HOST:PORT, grpcs://HOST:PORT or HOST:PORT.
-
-    An IPv6 address stands in brackets.
-
-    Raises:
-        ValueError: The text is none of them.
-    """
-    scheme, separator, rest = text.partition("://")
-    if not separator:
-        scheme, rest = "grpc", text
-    if scheme not in ("grpc", "grpcs"):
-        raise ValueError(f"{text!r} should begin with grpc:// or grpcs://")
-    found = _ENDPOINT.fullmatch(rest)
-    if found is None:
-        raise ValueError(f"{text!r} should be grpc://HOST:PORT")
-    port = int(found["port"])
-    if not 1 <= port <= 65535:
-        raise ValueError(f"{text!r} has a port outside 1 to 65535")
-    return Endpoint(found["ipv6"] or found["name"], port, scheme == "grpcs")
-
-
 _TYPES = get_type_hints(Settings, include_extras=True)
 _FIELDS = tuple(field.name for field in msgspec.structs.fields(Settings))
-_LISTS = ("engine", "lora_adapters")
+_LISTS = ("engine", "lora_adapters", "model_aliases")
 
 
 def load_settings(
@@ -325,6 +309,24 @@ def load_settings(
         if variable in environ:
             values[name] = _checked(variable, name, environ[variable])
     return Settings(**values)
+
+
+def check_settings(values: Mapping[str, object], source: str) -> Settings:
+    """Makes settings of values by name; the others have their defaults.
+
+    Args:
+        values: The values, as a TOML file could have them.
+        source: Who gave them, for what is said of a wrong one.
+
+    Raises:
+        ConfigError: A setting is unknown or wrong.
+    """
+    for name in values:
+        if name not in _FIELDS:
+            raise ConfigError(f"{source}: {name}: there is no such setting")
+    return Settings(
+        **{name: _checked(f"{source}: {name}", name, value) for name, value in values.items()}
+    )
 
 
 def cache_directory(settings: Settings, environ: Mapping[str, str] | None = None) -> Path:

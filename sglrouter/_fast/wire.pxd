@@ -1,4 +1,14 @@
-from libc.stdint cimport uint8_t, uint32_t
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+
+cdef struct Field:
+    uint32_t number
+    uint32_t kind
+    uint64_t value            # VARINT
+    const uint8_t* start      # BYTES, FIXED32
+    const uint8_t* stop
+
+
+cdef const uint8_t* _field(const uint8_t* at, const uint8_t* end, Field* field) except NULL
 
 
 cdef class GenerateReader:
@@ -8,6 +18,10 @@ cdef class GenerateReader:
     cdef Py_ssize_t capacity
     cdef Py_ssize_t received
     cdef bint want_logprobs
+    cdef bint want_input_logprobs
+    cdef bint want_selected
+    cdef bint want_scores  # either of the two that come with the output
+    cdef bint keep_ids
 
     cdef readonly uint32_t prompt_tokens
     cdef readonly uint32_t completion_tokens
@@ -18,10 +32,19 @@ cdef class GenerateReader:
     cdef readonly object matched_stop
     cdef readonly object failure
     cdef readonly list logprobs
+    cdef readonly uint32_t spec_accepted_tokens
+    cdef readonly uint32_t spec_draft_tokens
+    cdef readonly list next_top
+    cdef readonly list output_ids
+    cdef readonly list input_logprobs
+    cdef readonly list selected_logprobs
 
     cpdef int feed(self, bytes message) except -1
     cdef bint feed_chunks(self, list messages) noexcept
     cdef int _reserve(self, Py_ssize_t more) except -1
     cdef int _read_chunk(self, const uint8_t* at, const uint8_t* end) except -1
     cdef int _read_complete(self, const uint8_t* at, const uint8_t* end) except -1
+    cdef int _add(self, Py_ssize_t before, const Field* scores, bint last) except -1
+    cdef int _add_scores(self, Py_ssize_t fresh, const Field* scores, bint last) except -1
+    cdef int _read_input_logprobs(self, const Field* field) except -1
     cdef int _read_ids(self, const uint8_t* at, const uint8_t* end) except -1

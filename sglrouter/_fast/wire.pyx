@@ -3,9 +3,13 @@
 
 Strategy: one reader follows one sample. It walks the bytes of each message once,
 appends new token ids to a C array and keeps the running totals; only a finished
-sample, a failure or requested logprobs make Python objects. Every length is checked
-against the end of the message that holds it, so hostile bytes raise ValueError and
-read nothing outside.
+sample, a failure or what was asked for besides (logprobs, kept ids) makes Python
+objects. Every length is checked against the end of the message that holds it, so
+hostile bytes raise ValueError and read nothing outside.
+
+Engines differ in what the last message repeats, and so do the parts of a message. What
+counts is always the number of tokens: an id, a logprob, a row of selected tokens is new
+only if the totals say that it is missing.
 
 The field numbers are those of proto/sglang_scheduler.proto.
 """
@@ -29,14 +33,6 @@ cdef enum:
     FIXED64 = 1
     BYTES = 2
     FIXED32 = 5
-
-
-cdef struct Field:
-    uint32_t number
-    uint32_t kind
-    uint64_t value            # VARINT
-    const uint8_t* start      # BYTES, FIXED32
-    const uint8_t* stop
 
 
 cdef const uint8_t* _varint(const uint8_t* at, const uint8_t* end, uint64_t* value) except NULL:
@@ -121,8 +117,45 @@ cdef list _alternatives(const uint8_t* at, const uint8_t* end):
     return list(zip(ids, values))
 
 
-cdef list _output_logprobs(const uint8_t* at, const uint8_t* end):
-    """An OutputLogProbs message as [(id, log probability, alternatives), ...]."""
+cdef tuple _output_logprobs(const uint8_t* at, const uint8_t* end):
+    """An OutputLogProbs message: its tokens, their alternatives, the selected tokens.
+
+    Returns:
+        [(id, log probability), ...] and two lists of [(id, log probability), ...] rows.
+    """
+    cdef Field field
+    cdef list values = []
+    cdef list ids = []
+    cdef list top = []
+    cdef list selected = []
+    while at < end:
+        at = _field(at, end, &field)
+        if field.number == 1:
+            _floats(&field, values)
+        elif field.number == 2:
+            _integers(&field, ids)
+        elif field.number == 3 and field.kind == BYTES:
+            top.append(_alternatives(field.start, field.stop))
+        elif field.number == 4 and field.kind == BYTES:
+            selected.append(_alternatives(field.start, field.stop))
+    return list(zip(ids, values)), top, selected
+
+
+cdef object _optional_float(const uint8_t* at, const uint8_t* end):
+    """An InputTokenLogProb message: its value, or None if it has none."""
+    cdef Field field
+    cdef float value
+    cdef object found = None
+    while at < end:
+        at = _field(at, end, &field)
+        if field.number == 1 and field.kind == FIXED32:
+            memcpy(&value, field.start, 4)
+            found = value
+    return found
+
+
+cdef list _input_logprobs(const uint8_t* at, const uint8_t* end):
+    """An InputLogProbs message as [(id, log probability or None, alternatives), ...]."""
     cdef Field field
     cdef list values = []
     cdef list ids = []
@@ -130,8 +163,8 @@ cdef list _output_logprobs(const uint8_t* at, const uint8_t* end):
     cdef Py_ssize_t i
     while at < end:
         at = _field(at, end, &field)
-        if field.number == 1:
-            _floats(&field, values)
+        if field.number == 1 and field.kind == BYTES:
+            values.append(_optional_float(field.start, field.stop))
         elif field.number == 2:
             _integers(&field, ids)
         elif field.number == 3 and field.kind == BYTES:
@@ -146,11 +179,17 @@ cdef class GenerateReader:
     """Follows one sample through its GenerateResponse messages.
 
     Args:
-        want_logprobs: Whether to decode output_logprobs at all.
+        want_logprobs: Whether to decode the log probabilities of the output.
+        keep_ids: Whether to keep all ids in `output_ids`.
+        want_input_logprobs: Whether to decode the log probabilities of the prompt.
+        want_selected: Whether to decode those of the tokens that the request selected.
 
     Attributes:
         prompt_tokens, completion_tokens, cached_tokens, reasoning_tokens: The engine's
             totals so far.
+        spec_accepted_tokens, spec_draft_tokens: How many tokens speculative decoding
+            has drafted and how many of them were right, once the sample is complete; 0
+            where the engine does not say.
         reasoning_seen: How many tokens its owner has found to be reasoning.
         finish_reason: "stop", "length" or "abort" once the sample is complete.
         matched_stop: The token id or stop string that ended it, or None.
@@ -158,11 +197,32 @@ cdef class GenerateReader:
             0.5.10 reports an error inside the response, else None.
         logprobs: (id, log probability, [(id, log probability), ...]) for each id read
             since take_logprobs().
+        next_top: [(id, log probability), ...], the likeliest tokens after the prompt,
+            where none was to be made; else None.
+        output_ids: All ids so far, taken or not.
+        input_logprobs: (id, log probability, [(id, log probability), ...]) for each
+            token of the prompt from where the request says; the first has None. None
+            until the engine has sent it.
+        selected_logprobs: [(id, log probability), ...] of the selected tokens for each
+            id so far; where no token was to be made, one row for the next.
     """
 
-    def __cinit__(self, bint want_logprobs=False):
+    def __cinit__(
+        self,
+        bint want_logprobs=False,
+        *,
+        bint keep_ids=False,
+        bint want_input_logprobs=False,
+        bint want_selected=False,
+    ):
         self.want_logprobs = want_logprobs
+        self.want_scores = want_logprobs or want_selected
+        self.want_input_logprobs = want_input_logprobs
+        self.want_selected = want_selected
+        self.keep_ids = keep_ids
         self.logprobs = []
+        self.output_ids = []
+        self.selected_logprobs = []
 
     def __dealloc__(self):
         PyMem_Free(self.ids)
@@ -197,6 +257,9 @@ cdef class GenerateReader:
         cdef Py_ssize_t count = self.count
         cdef Py_ssize_t received = self.received
         cdef bytes message
+        if self.want_scores or self.want_input_logprobs or self.keep_ids:
+            # What these have gathered could not be taken back.
+            return False
         for message in messages:
             if not _is_chunk(message):
                 return False
@@ -246,8 +309,9 @@ cdef class GenerateReader:
 
     cdef int _read_chunk(self, const uint8_t* at, const uint8_t* end) except -1:
         cdef Field field
+        cdef Field scores
         cdef Py_ssize_t before = self.count
-        cdef list logprobs = []
+        scores.start = NULL
         while at < end:
             at = _field(at, end, &field)
             if field.kind == VARINT:
@@ -265,20 +329,21 @@ cdef class GenerateReader:
                     self.reasoning_tokens = <uint32_t>field.value
             elif field.number == 1 and field.kind == BYTES:
                 self._read_ids(field.start, field.stop)
-            elif field.number == 5 and field.kind == BYTES and self.want_logprobs:
-                logprobs = _output_logprobs(field.start, field.stop)
-        # Some engines repeat those of the ids before.
-        self.logprobs.extend(logprobs[max(len(logprobs) - (self.count - before), 0):])
-        self.received += self.count - before
+            elif field.number == 5 and field.kind == BYTES and self.want_scores:
+                scores = field
+            elif field.number == 7 and field.kind == BYTES and self.want_input_logprobs:
+                self._read_input_logprobs(&field)
+        self._add(before, &scores, False)
         return 0
 
     cdef int _read_complete(self, const uint8_t* at, const uint8_t* end) except -1:
         cdef Field field
+        cdef Field scores
         cdef Py_ssize_t before = self.count
         cdef Py_ssize_t found
         cdef Py_ssize_t missing
-        cdef list logprobs = []
         cdef bint counted = False
+        scores.start = NULL
         self.finish_reason = ""
         while at < end:
             at = _field(at, end, &field)
@@ -298,15 +363,21 @@ cdef class GenerateReader:
                     self.matched_stop = <uint32_t>field.value
                 elif field.number == 12:
                     self.reasoning_tokens = <uint32_t>field.value
+                elif field.number == 13:
+                    self.spec_accepted_tokens = <uint32_t>field.value
+                elif field.number == 14:
+                    self.spec_draft_tokens = <uint32_t>field.value
             elif field.kind == BYTES:
                 if field.number == 1:
                     self._read_ids(field.start, field.stop)
                 elif field.number == 2:
                     self.finish_reason = _text(&field)
-                elif field.number == 6 and self.want_logprobs:
-                    logprobs = _output_logprobs(field.start, field.stop)
+                elif field.number == 6 and self.want_scores:
+                    scores = field
                 elif field.number == 9:
                     self.matched_stop = _text(&field)
+                elif field.number == 10 and self.want_input_logprobs:
+                    self._read_input_logprobs(&field)
 
         # Newer engines repeat the last chunk's ids here, older ones send them only
         # here, a non-streaming call sends all: the total tells what is missing.
@@ -322,9 +393,47 @@ cdef class GenerateReader:
                 missing * sizeof(uint32_t),
             )
             self.count = before + missing
-        self.received += missing
-        if missing > 0:
-            self.logprobs.extend(logprobs[max(len(logprobs) - missing, 0):])
+        self._add(before, &scores, True)
+        return 0
+
+    cdef int _add(
+        self, Py_ssize_t before, const Field* scores, bint last
+    ) except -1:
+        """Counts the ids that are new, from `before` on, and reads what belongs to them."""
+        cdef Py_ssize_t i
+        self.received += self.count - before
+        if self.keep_ids:
+            for i in range(before, self.count):
+                self.output_ids.append(self.ids[i])
+        if scores.start != NULL:
+            self._add_scores(self.count - before, scores, last)
+        return 0
+
+    cdef int _add_scores(self, Py_ssize_t fresh, const Field* scores, bint last) except -1:
+        cdef list tokens, top, selected
+        cdef Py_ssize_t i
+        cdef Py_ssize_t missing
+        tokens, top, selected = _output_logprobs(scores.start, scores.stop)
+        if self.want_logprobs:
+            # Some engines repeat those of the ids before.
+            for i in range(max(len(tokens) - fresh, 0), len(tokens)):
+                token, value = tokens[i]
+                self.logprobs.append((token, value, top[i] if i < len(top) else []))
+            if self.received == 0 and top and not tokens:
+                self.next_top = top[0]
+        if self.want_selected:
+            # A chunk holds the rows of its ids, the end those of all ids or of its own.
+            missing = self.received - len(self.selected_logprobs) if last else fresh
+            if self.received == 0:
+                missing = 1 - len(self.selected_logprobs)
+            if missing > 0:
+                self.selected_logprobs.extend(selected[max(len(selected) - missing, 0):])
+        return 0
+
+    cdef int _read_input_logprobs(self, const Field* field) except -1:
+        # Sent once, with the first chunk or the end; some may send it with both.
+        if not self.input_logprobs:
+            self.input_logprobs = _input_logprobs(field.start, field.stop)
         return 0
 
 

@@ -17,6 +17,11 @@ from sglrouter._fast.sink import Sink
 Metadata = Sequence[tuple[str, str]]
 
 
+def sendable(metadata: Metadata) -> Metadata:
+    """What gRPC can carry of request headers; a value that it cannot would fail the call."""
+    return [(name, value) for name, value in metadata if value.isascii() and value.isprintable()]
+
+
 class Status(NamedTuple):
     """How a call ended.
 

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from functools import partial
 
 from gevent.monkey import is_module_patched
 
 from sglrouter.backend.channel import Channel
+from sglrouter.backend.channel_options import ChannelOptions
 from sglrouter.backend.grpcio import GrpcioChannel
 from sglrouter.config import Endpoint
 from sglrouter.errors import ConfigError
 
 logger = logging.getLogger(__name__)
+
+_DEFAULTS = ChannelOptions()
 
 HOW_TO_GET_NATIVE = (
     "the native channel is not built, and grpcio takes many times its CPU: install libnghttp2 "
@@ -29,11 +33,12 @@ def native_is_built() -> bool:
     return True
 
 
-def connector(kind: str) -> Callable[[Endpoint], Channel]:
+def connector(kind: str, options: ChannelOptions = _DEFAULTS) -> Callable[[Endpoint], Channel]:
     """Returns what makes channels of a kind.
 
     Args:
         kind: "native", "grpcio", or "auto" for the first that fits.
+        options: What is set on each.
 
     Raises:
         ConfigError: "native" is asked for and is not built.
@@ -44,15 +49,15 @@ def connector(kind: str) -> Callable[[Endpoint], Channel]:
     if kind == "auto" and not built:
         logger.warning("%s", HOW_TO_GET_NATIVE)
     if kind == "grpcio" or not built:
-        return GrpcioChannel
+        return partial(GrpcioChannel, options=options)
 
     def connect(endpoint: Endpoint) -> Channel:
         from sglrouter.backend.native import NativeChannel
 
         if not endpoint.tls and is_module_patched("threading"):
-            return NativeChannel(endpoint)
+            return NativeChannel(endpoint, options)
         if kind == "native":
             raise ConfigError(f"channel: native does not speak TLS, which {endpoint} needs")
-        return GrpcioChannel(endpoint)
+        return GrpcioChannel(endpoint, options)
 
     return connect

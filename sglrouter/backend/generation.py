@@ -51,6 +51,9 @@ class Generation:
         self._begun: set[int] = set()
         self._sinks: dict[int, TextSink] = {}
         self._client_gone = False
+        self._aborted: set[int] = set()
+        self._on_news: Callable[[], None] | None = None
+        self._when_over: Callable[[], None] | None = None
 
     @property
     def running(self) -> bool:
@@ -104,7 +107,7 @@ class Generation:
             # The status first: what is taken after it is then all there is.
             status = call.status
             messages = call.take()
-            if messages:
+            if messages or index in self._aborted:
                 self._heard[index] = monotonic()
                 self._begun.add(index)
                 news.append((index, messages))
@@ -141,11 +144,14 @@ class Generation:
     def listen(self, on_news: Callable[[], None] | None) -> bool:
         """Has `on_news` called from the event loop when there is news; None ends that.
 
+        Whoever aborts calls it, too.
+
         Returns:
             False if the channel cannot; then wait() is the only way.
         """
         heard = [call.listen(on_news) for call in self._running.values()]
-        return all(heard)
+        self._on_news = on_news if all(heard) else None
+        return self._on_news is not None
 
     def divert(self, index: int, sink: TextSink) -> None:
         """Has `sink` take a sample's messages as they arrive; what it leaves is news."""
@@ -155,14 +161,46 @@ class Generation:
     def client_gone(self) -> None:
         """Says that the client has left: the calls are cancelled, waits end."""
         self.cancel()
+        self.interrupt()
+
+    def interrupt(self) -> None:
+        """Ends the wait of another thread, for which the client is gone: it has to cancel."""
+        # In this order: whoever waits looks after it has cleared the event.
         self._client_gone = True
         self.arrived.set()
+
+    def when_over(self, on_over: Callable[[], None]) -> None:
+        """Has `on_over` called once, when the last sample is complete or cancelled."""
+        self._when_over = on_over
+
+    def abort(self, index: int | None = None) -> None:
+        """Stops a sample, or all, for somebody who does not wait for them.
+
+        Whoever does gets each as news once more, with what had arrived, and completes it.
+        """
+        stopped = [
+            (i, call)
+            for i, call in self._running.items()
+            if index in (None, i) and i not in self._aborted
+        ]
+        for i, call in stopped:
+            self._aborted.add(i)
+            self._stop(i, call)
+        if stopped:
+            self.arrived.set()
+            if self._on_news is not None:
+                self._on_news()
+
+    def is_aborted(self, index: int) -> bool:
+        """Whether abort() has stopped a sample."""
+        return index in self._aborted
 
     def complete(self, index: int, *, engine_goes_on: bool = False) -> None:
         """Says that a sample is complete, and tells an engine that goes on to stop."""
         call = self._running.pop(index)
-        if engine_goes_on:
+        if engine_goes_on and index not in self._aborted:
             self._stop(index, call)
+        self._note_over()
 
     def cancel(self) -> None:
         """Stops every call that still runs."""
@@ -170,6 +208,12 @@ class Generation:
             self._stop(index, call)
         self._running.clear()
         self._sinks.clear()
+        self._note_over()
+
+    def _note_over(self) -> None:
+        if not self._running and self._when_over is not None:
+            on_over, self._when_over = self._when_over, None
+            on_over()
 
     def _stop(self, index: int, call: Call) -> None:
         running = call.status is None

@@ -13,17 +13,18 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import grpc
 
 from sglrouter._fast.sink import Sink
 from sglrouter.backend.channel import Metadata, Status
+from sglrouter.backend.channel_options import ChannelOptions
 from sglrouter.config import Endpoint
 
 MAX_MESSAGE = 256 * 1024 * 1024
-READ_AHEAD = 256
+_DEFAULTS = ChannelOptions()
 
 _OPTIONS = [
     ("grpc.max_receive_message_length", MAX_MESSAGE),
@@ -35,6 +36,8 @@ _OPTIONS = [
     ("grpc.max_reconnect_backoff_ms", 5000),
     # Channels to one engine must not share a connection behind our back.
     ("grpc.use_local_subchannel_pool", 1),
+    # An engine that is silent for long is pinged all the while, not twice.
+    ("grpc.http2.max_pings_without_data", 0),
 ]
 
 _prepared_for_gevent = False
@@ -57,13 +60,21 @@ def _prepare_for_gevent() -> None:
 class GrpcioChannel:
     """A Channel over grpcio, plaintext or TLS with the system's certificates."""
 
-    def __init__(self, endpoint: Endpoint) -> None:
+    def __init__(self, endpoint: Endpoint, options: ChannelOptions = _DEFAULTS) -> None:
         _prepare_for_gevent()
+        settings = [
+            *_OPTIONS,
+            ("grpc.keepalive_time_ms", _milliseconds(options.keepalive)),
+            ("grpc.keepalive_timeout_ms", _milliseconds(options.keepalive_timeout)),
+            # Without it the first is at least a minute.
+            ("grpc.http2.ping_timeout_ms", _milliseconds(options.keepalive_timeout)),
+        ]
         self._channel: Any = (
-            grpc.secure_channel(endpoint.target, grpc.ssl_channel_credentials(), _OPTIONS)
+            grpc.secure_channel(endpoint.target, grpc.ssl_channel_credentials(), settings)
             if endpoint.tls
-            else grpc.insecure_channel(endpoint.target, _OPTIONS)
+            else grpc.insecure_channel(endpoint.target, settings)
         )
+        self._read_ahead = options.read_ahead
         self._connected: bool | None = None
         self._unary_methods: dict[str, Any] = {}
         self._stream_methods: dict[str, Any] = {}
@@ -108,9 +119,11 @@ class GrpcioChannel:
         call = self._stream_methods.get(method)
         if call is None:
             call = self._stream_methods[method] = self._channel.unary_stream(method)
-        return GrpcioCall(
-            call(request, timeout=timeout, metadata=tuple(metadata)), arrived, self._observe
-        )
+        try:
+            made = call(request, timeout=timeout, metadata=tuple(metadata))
+        except ValueError as exc:
+            made = _OnClosedChannel(str(exc))
+        return GrpcioCall(made, arrived, self._observe, self._read_ahead)
 
     def counts(self) -> Mapping[str, int]:
         """Nothing: grpcio keeps its figures to itself."""
@@ -121,15 +134,36 @@ class GrpcioChannel:
         self._channel.close()
 
 
+class _OnClosedChannel(grpc.RpcError):
+    """A call on a channel that was closed meanwhile, and how it ends."""
+
+    def __iter__(self) -> Iterator[bytes]:
+        raise self
+
+    def cancel(self) -> None:
+        pass
+
+    def code(self) -> grpc.StatusCode:
+        return grpc.StatusCode.UNAVAILABLE
+
+    def details(self) -> str:
+        return str(self)
+
+
 class GrpcioCall:
     """A server-streaming call and the reader that follows it."""
 
     def __init__(
-        self, call: Any, arrived: threading.Event, on_end: Callable[[Status], None]
+        self,
+        call: Any,
+        arrived: threading.Event,
+        on_end: Callable[[Status], None],
+        read_ahead: int,
     ) -> None:
         self._call = call
         self._arrived = arrived
         self._on_end = on_end
+        self._read_ahead = read_ahead
         self._messages: deque[bytes] = deque()
         self._room = threading.Event()
         self._room.set()
@@ -142,7 +176,7 @@ class GrpcioCall:
             for message in self._call:
                 self._messages.append(message)
                 self._arrived.set()
-                if len(self._messages) >= READ_AHEAD:
+                if len(self._messages) >= self._read_ahead:
                     self._wait_for_room()
             status = Status("OK", "")
         except grpc.RpcError as exc:
@@ -154,7 +188,7 @@ class GrpcioCall:
     def _wait_for_room(self) -> None:
         self._room.clear()
         # take() may have emptied the queue between the check and the clear().
-        if len(self._messages) >= READ_AHEAD and not self._cancelled:
+        if len(self._messages) >= self._read_ahead and not self._cancelled:
             self._room.wait()
 
     def take(self) -> list[bytes]:
@@ -181,6 +215,10 @@ class GrpcioCall:
         self._cancelled = True
         self._room.set()
         self._call.cancel()
+
+
+def _milliseconds(seconds: float) -> int:
+    return max(1, min(int(seconds * 1000), 2**31 - 1))
 
 
 def _status(error: Any) -> Status:

@@ -27,6 +27,7 @@ from gevent.event import Event as Signal
 from sglrouter._fast.h2 import Stream
 from sglrouter._fast.sink import Sink
 from sglrouter.backend.channel import Metadata, Status
+from sglrouter.backend.channel_options import ChannelOptions
 from sglrouter.backend.native_connection import ChannelCounts, Connection, open_socket
 from sglrouter.backend.outcome import outcome
 from sglrouter.config import Endpoint
@@ -38,14 +39,16 @@ FIRST_BACKOFF = 0.2
 LONGEST_BACKOFF = 5.0
 
 _REFUSED_STREAM = 7
+_DEFAULTS = ChannelOptions()
 
 
 class NativeChannel:
     """A Channel over plaintext HTTP/2."""
 
-    def __init__(self, endpoint: Endpoint) -> None:
+    def __init__(self, endpoint: Endpoint, options: ChannelOptions = _DEFAULTS) -> None:
         assert not endpoint.tls, "TLS is grpcio's"
         self.endpoint = endpoint
+        self.options = options
         self._connections: list[Connection] = []
         self._connecting: Signal | None = None
         self._failures = 0

@@ -18,23 +18,18 @@ from gevent.event import Event as Signal
 
 from sglrouter._fast.h2 import Session, SessionError, Stream, error_name
 from sglrouter.backend.channel import Status
+from sglrouter.backend.channel_options import ChannelOptions
 from sglrouter.config import Endpoint
 
 logger = logging.getLogger(__name__)
 
 MAX_MESSAGE = 256 * 1024 * 1024
-# Credit of one stream. A token's message has some 50 bytes: this is far ahead of any
-# reader, and little to hold for one that stalls.
-STREAM_WINDOW = 256 * 1024
 # Calls on one connection before another is opened.
 STREAMS_PER_CONNECTION = 1000
 CONNECT_TIMEOUT = 5.0
 # HTTP/2 has no more ids than 2**31; other calls of the same turn may be on their way.
 LAST_STREAM_ID = 2**31 - 2**16
-# Servers of gRPC's C core, with defaults, take pings this often and no oftener; the
-# kernel's probes find a dead peer sooner.
-KEEPALIVE = 310.0
-KEEPALIVE_TIMEOUT = 20.0
+# The kernel's probes find a dead peer sooner than pings may be sent.
 _PROBE_IDLE = 30
 _PROBE_INTERVAL = 10
 _PROBE_TIMEOUT_MS = 30_000
@@ -68,6 +63,7 @@ class ConnectionOwner(Protocol):
     """The channel that a connection belongs to."""
 
     endpoint: Endpoint
+    options: ChannelOptions
     counts_so_far: ChannelCounts
 
     def on_spoken(self) -> None:
@@ -116,12 +112,13 @@ class Connection:
         self._owner = owner
         self._sock = sock
         self.session = Session(
-            sock.fileno(), owner.endpoint.target.encode(), STREAM_WINDOW, MAX_MESSAGE
+            sock.fileno(), owner.endpoint.target.encode(), owner.options.window, MAX_MESSAGE
         )
         self._loop = gevent.get_hub().loop
+        interval = owner.options.keepalive
         self._reading = self._loop.io(sock.fileno(), _READ)
         self._writing = self._loop.io(sock.fileno(), _WRITE)
-        self._ticking = self._loop.timer(KEEPALIVE, repeat=KEEPALIVE)
+        self._ticking = self._loop.timer(interval, repeat=interval)
         self._flush_planned = False
         self._open = True
         self._used_up = False
@@ -269,7 +266,7 @@ class Connection:
             if self._open and self.session.pongs == answered:
                 self._lose("the engine does not answer pings")
 
-        gevent.spawn_later(KEEPALIVE_TIMEOUT, check)
+        gevent.spawn_later(self._owner.options.keepalive_timeout, check)
 
     def _lose(self, reason: str) -> None:
         self._shut(": ".join(part for part in (reason, self.farewell) if part), lost=True)

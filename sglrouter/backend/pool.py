@@ -12,21 +12,22 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from threading import Event, Lock
 
-from sglrouter.backend.channel import Channel, Metadata
+from sglrouter.backend.channel import Channel, Metadata, sendable
+from sglrouter.backend.control import Control
+from sglrouter.backend.control_messages import ABORT, abort_request
 from sglrouter.backend.generation import Generation
 from sglrouter.backend.scheduler import (
-    ABORT,
     GENERATE,
     GET_MODEL_INFO,
     HEALTH_CHECK,
     EngineFacts,
-    abort_request,
     health_request,
     model_info_request,
     read_health,
     read_model_info,
 )
 from sglrouter.config import Endpoint
+from sglrouter.errors import RouterError
 
 logger = logging.getLogger(__name__)
 
@@ -36,10 +37,13 @@ _PROBE_TIMEOUT = 2.0
 _ASK_AGAIN = 5.0
 _HEALTH_AGE = 1.0
 _ABORT_TIMEOUT = 5.0
+_LOOK_AGAIN = 0.01
+# How an engine that has no such call answers.
+_NOT_THERE = 501
 
 
-class Engine:
-    """One engine: its channel and what is known of it.
+class Engine(Control):
+    """One engine: its channel, its calls and what is known of it.
 
     Args:
         endpoint: Where it is.
@@ -50,23 +54,31 @@ class Engine:
         self.endpoint = endpoint
         self._connect = connect
         self._channel: Channel | None = None
+        self._opening = Lock()
         self._facts: EngineFacts | None = None
         self._asking = Lock()
+        self._aborting: set[str] = set()
         self._ask_again = 0.0
         self._try_again = 0.0
+        self._asking_health = Lock()
         self._healthy = False
-        self._health_asked = 0.0
+        self._health_asked = -_HEALTH_AGE
 
     @property
     def channel(self) -> Channel:
         """The connection of this process."""
-        if self._channel is None:
-            self._channel = self._connect(self.endpoint)
-        return self._channel
+        channel = self._channel
+        if channel is None:
+            with self._opening:
+                channel = self._channel
+                if channel is None:
+                    channel = self._channel = self._connect(self.endpoint)
+        return channel
 
     def worth_trying(self) -> bool:
         """Whether to send it a request: always while it can be reached, else now and then."""
-        if self._channel is None or self._channel.connected is not False:
+        channel = self._channel
+        if channel is None or channel.connected is not False:
             return True
         now = time.monotonic()
         if now < self._try_again:
@@ -87,29 +99,30 @@ class Engine:
             return self._facts
 
     def _ask_facts(self) -> EngineFacts | None:
-        status, answer = self.channel.unary(
-            GET_MODEL_INFO, model_info_request(), timeout=_PROBE_TIMEOUT
-        )
-        if status.ok:
-            facts = read_model_info(answer)
-            logger.info("engine %s serves %s", self.endpoint, facts.model_path)
-            return facts
-        if status.code == "UNIMPLEMENTED":
-            return EngineFacts()
-        logger.warning("engine %s: %s: %s", self.endpoint, status.code, status.message)
-        return None
+        try:
+            facts = self._ask(GET_MODEL_INFO, model_info_request(), read_model_info, _PROBE_TIMEOUT)
+        except RouterError as exc:
+            if exc.status == _NOT_THERE:
+                return EngineFacts()
+            logger.warning("engine %s: %s", self.endpoint, exc.message)
+            return None
+        logger.info("engine %s serves %s", self.endpoint, facts.model_path)
+        return facts
 
     def healthy(self) -> bool:
         """Whether the engine's health service says that it serves, at most a second ago."""
-        now = time.monotonic()
-        if now >= self._health_asked + _HEALTH_AGE:
-            self._health_asked = now
-            status, answer = self.channel.unary(
-                HEALTH_CHECK, health_request(), timeout=_PROBE_TIMEOUT
-            )
-            # An engine without the health service that answers at all is up.
-            self._healthy = (status.ok and read_health(answer)) or status.code == "UNIMPLEMENTED"
-        return self._healthy
+        # Whoever comes while another one asks, waits for the answer.
+        with self._asking_health:
+            if time.monotonic() >= self._health_asked + _HEALTH_AGE:
+                try:
+                    self._healthy = self._ask(
+                        HEALTH_CHECK, health_request(), read_health, _PROBE_TIMEOUT
+                    )
+                except RouterError as exc:
+                    # An engine without the health service that answers at all is up.
+                    self._healthy = exc.status == _NOT_THERE
+                self._health_asked = time.monotonic()
+            return self._healthy
 
     def generate(
         self,
@@ -127,17 +140,18 @@ class Engine:
             timeout: Longest time in seconds for each.
             first_timeout: See Generation.
             idle_timeout: See Generation.
-            metadata: Request headers.
+            metadata: Request headers of each call.
         """
-        ids, channel = list(requests), self.channel
+        ids, channel, headers = list(requests), self.channel, sendable(metadata)
 
         def abort(index: int) -> None:
             # From wherever this is called, nobody must wait; a Thread's start() would.
+            self._aborting.add(ids[index])
             _thread.start_new_thread(self._abort, (channel, ids[index]))
 
         arrived = Event()
         calls = [
-            channel.stream(GENERATE, request, timeout=timeout, arrived=arrived, metadata=metadata)
+            channel.stream(GENERATE, request, timeout=timeout, arrived=arrived, metadata=headers)
             for request in requests.values()
         ]
         return Generation(
@@ -151,15 +165,24 @@ class Engine:
         it writes a token: one in ten or twenty went on to their last token for nobody. On
         a call that is cancelled, Abort does no harm.
         """
-        status, _ = channel.unary(ABORT, abort_request(request_id), timeout=_ABORT_TIMEOUT)
+        try:
+            status, _ = channel.unary(ABORT, abort_request(request_id), timeout=_ABORT_TIMEOUT)
+        finally:
+            self._aborting.discard(request_id)
         if not status.ok:
             logger.debug("engine %s: Abort: %s: %s", self.endpoint, status.code, status.message)
 
+    def settle(self, timeout: float) -> None:
+        """Waits, `timeout` seconds at most, until it knows of all calls that were cancelled."""
+        deadline = time.monotonic() + timeout
+        while self._aborting and time.monotonic() < deadline:
+            time.sleep(_LOOK_AGAIN)
+
     def close(self) -> None:
         """Ends the connection, if there is one."""
-        if self._channel is not None:
-            self._channel.close()
-            self._channel = None
+        channel, self._channel = self._channel, None
+        if channel is not None:
+            channel.close()
 
 
 class Pool:
@@ -186,6 +209,12 @@ class Pool:
             if engine.worth_trying():
                 return engine
         return engines[first]
+
+    def settle(self, timeout: float) -> None:
+        """Waits, `timeout` seconds at most, until engines know of all cancelled calls."""
+        deadline = time.monotonic() + timeout
+        for engine in self.engines:
+            engine.settle(max(deadline - time.monotonic(), 0.0))
 
     def close(self) -> None:
         """Ends all connections."""

@@ -19,7 +19,6 @@ from sglrouter._proto import common, health, scheduler
 
 SERVICE = "sglang.grpc.scheduler.SglangScheduler"
 GENERATE = f"/{SERVICE}/Generate"
-ABORT = f"/{SERVICE}/Abort"
 GET_MODEL_INFO = f"/{SERVICE}/GetModelInfo"
 GET_TOKENIZER = f"/{SERVICE}/GetTokenizer"
 HEALTH_CHECK = "/grpc.health.v1.Health/Check"
@@ -38,7 +37,7 @@ class Sampling(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         top_k: -1 for all tokens.
-        max_new_tokens: None for as many as the context holds.
+        max_new_tokens: None for as many as the context holds; 0 to run the prompt only.
         constraint: (kind, text) with a kind of CONSTRAINTS, or None.
         logit_bias: (token id, bias) pairs.
     """
@@ -82,6 +81,9 @@ def generate_request(
     top_logprobs: int = 0,
     lora_id: str = "",
     reasons: bool = False,
+    logprob_start_len: int = -1,
+    token_ids_logprob: Sequence[int] = (),
+    stream_interval: int | None = None,
 ) -> bytes:
     """Serializes a GenerateRequest for one sample.
 
@@ -96,6 +98,12 @@ def generate_request(
         lora_id: The adapter to use; empty for none.
         reasons: Whether the answer begins with reasoning, which a grammar does not hold
             for; engines with a parser for it also count its tokens.
+        logprob_start_len: From which position of the prompt on, with `logprobs`, its own
+            tokens are scored, too; -1 for none. Engines then compute anew what they
+            have cached from there on.
+        token_ids_logprob: Ids that are scored at each output position, with `logprobs`.
+        stream_interval: How many tokens an engine gathers for a message after the
+            first; None for as many as it likes.
     """
     # A message's fields may come in any order, each written by whoever does it best.
     # protobuf's objects are not for every request: they trim the C heap when they go.
@@ -105,7 +113,8 @@ def generate_request(
         + _varint(len(identity))
         + identity
         + _options(stream, logprobs, top_logprobs, lora_id, reasons)
-        + _sampling_field(sampling)
+        + _scoring(logprob_start_len, token_ids_logprob)
+        + _sampling_field(sampling, stream_interval)
         + tokenized_input(text.encode(), ids)
     )
 
@@ -123,6 +132,14 @@ def _options(stream: bool, logprobs: bool, top_logprobs: int, lora_id: str, reas
     ).SerializeToString()
 
 
+def _scoring(start: int, ids: Sequence[int]) -> bytes:
+    """What a request scores besides its output; of a field that comes twice the last counts."""
+    fields = b"\x30" + _varint(start) if start >= 0 else b""
+    if ids:
+        fields += scheduler.GenerateRequest(token_ids_logprob=ids).SerializeToString()
+    return fields
+
+
 def _varint(value: int) -> bytes:
     out = b""
     while value > 0x7F:
@@ -135,7 +152,7 @@ def _varint(value: int) -> bytes:
 _SHORT = 1000
 
 
-def _sampling_field(sampling: Sampling) -> bytes:
+def _sampling_field(sampling: Sampling, stream_interval: int | None) -> bytes:
     """Field 4 of a GenerateRequest, its SamplingParams."""
     short = (
         len(sampling.logit_bias) + len(sampling.stop_token_ids) + sum(map(len, sampling.stop))
@@ -148,6 +165,8 @@ def _sampling_field(sampling: Sampling) -> bytes:
         # What is left of the context is another number with every prompt.
         same = msgspec.structs.replace(sampling, max_new_tokens=None)
         params = (_remembered if short else _serialized)(same) + b"\x40" + _varint(most)
+    if stream_interval is not None:
+        params += b"\xa8\x01" + _varint(stream_interval)
     return b"\x22" + _varint(len(params)) + params
 
 
@@ -193,12 +212,40 @@ class EngineFacts(msgspec.Struct, frozen=True):
         sampling_defaults: What it applies where a request says nothing.
         served_model_name: The name that its operator gave it; may be empty.
         model_path: Where it loaded the model from.
+        tokenizer_path: Where it loaded the tokenizer from; may be empty.
+        is_generation: Whether it generates; else it embeds, scores or classifies.
+        model_type: As config.json has it, such as "qwen2".
+        architectures: As config.json has them.
+        weight_version: What its operator calls these weights.
+        preferred_sampling_params: Its operator's defaults as JSON; empty for none.
+        supports_vision: Whether it takes images, if it says so: SGLang 0.5.23 never does.
+        id2label_json: A classifier's labels as JSON. Others are given two that mean nothing.
+        num_labels: How many those are.
     """
 
     max_prompt_tokens: int = 0
     sampling_defaults: Mapping[str, float] = {}
     served_model_name: str = ""
     model_path: str = ""
+    tokenizer_path: str = ""
+    is_generation: bool = True
+    model_type: str = ""
+    architectures: tuple[str, ...] = ()
+    weight_version: str = ""
+    preferred_sampling_params: str = ""
+    supports_vision: bool = False
+    id2label_json: str = ""
+    num_labels: int = 0
+
+    @property
+    def generates(self) -> bool:
+        """Whether it is known to generate text."""
+        return bool(self.model_path) and self.is_generation
+
+    @property
+    def embeds(self) -> bool:
+        """Whether it is known not to."""
+        return bool(self.model_path) and not self.is_generation
 
     @property
     def model_name(self) -> str:
@@ -231,14 +278,16 @@ def read_model_info(message: bytes) -> EngineFacts:
         sampling_defaults=defaults,
         served_model_name=info.served_model_name,
         model_path=info.model_path,
+        tokenizer_path=info.tokenizer_path,
+        is_generation=info.is_generation,
+        model_type=info.model_type,
+        architectures=tuple(info.architectures),
+        weight_version=info.weight_version,
+        preferred_sampling_params=info.preferred_sampling_params,
+        supports_vision=info.supports_vision,
+        id2label_json=info.id2label_json,
+        num_labels=info.num_labels,
     )
-
-
-def abort_request(request_id: str) -> bytes:
-    """Serializes an AbortRequest."""
-    return scheduler.AbortRequest(
-        request_id=request_id, reason="cancelled by the router"
-    ).SerializeToString()
 
 
 def tokenizer_request() -> bytes:

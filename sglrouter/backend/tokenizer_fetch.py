@@ -18,6 +18,7 @@ import time
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
+from subprocess import PIPE, run
 from threading import Event
 
 import msgspec
@@ -38,6 +39,28 @@ _PAUSE = 2.0
 
 # What an engine that is starting, or gone, answers.
 _WORTH_WAITING = ("UNAVAILABLE", "DEADLINE_EXCEEDED")
+
+
+def model_directory(settings: Settings) -> Path:
+    """The folder with the model's files, fetched from an engine if none is set.
+
+    The fetch is a process of its own: one that has used grpcio must not fork.
+
+    Raises:
+        ConfigError: There is no such folder, or no engine sends the files.
+    """
+    if settings.tokenizer:
+        return Path(settings.tokenizer)
+    done = run(
+        [sys.executable, "-m", "sglrouter.backend.tokenizer_fetch"],
+        input=msgspec.json.encode(settings),
+        stdout=PIPE,
+        check=False,
+    )
+    answer = done.stdout.decode().strip()
+    if done.returncode:
+        raise ConfigError(answer or "tokenizer: cannot be fetched from an engine")
+    return Path(answer)
 
 
 def fetch_tokenizer(endpoints: Sequence[Endpoint], cache: Path, timeout: float) -> Path:

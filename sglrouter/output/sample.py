@@ -8,19 +8,22 @@ the joined stream.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from sglrouter._fast.chunked import BodyWriter
 from sglrouter._fast.detok import Detokenizer
 from sglrouter._fast.parse import OutputParser
 from sglrouter._fast.scan import StopMatcher
 from sglrouter._fast.sink import TextSink
-from sglrouter._fast.sse import ChunkFramer
+from sglrouter._fast.sse import Framer
 from sglrouter._fast.wire import GenerateReader
 from sglrouter.errors import EngineError, RouterError, from_engine_response
 from sglrouter.output.detokenizer import DetokenizerFactory
+
+T = TypeVar("T")
 
 
 class TokenLogprob(NamedTuple):
@@ -28,6 +31,14 @@ class TokenLogprob(NamedTuple):
 
     token: int
     logprob: float
+    top: list[tuple[int, float]]
+
+
+class PromptLogprob(NamedTuple):
+    """The log probability of one prompt token, None for the first; see TokenLogprob."""
+
+    token: int
+    logprob: float | None
     top: list[tuple[int, float]]
 
 
@@ -45,6 +56,13 @@ class Usage(NamedTuple):
     completion_tokens: int
     cached_tokens: int
     reasoning_tokens: int
+
+
+class Speculation(NamedTuple):
+    """How many tokens speculative decoding drafted for a sample, and how many were right."""
+
+    draft_tokens: int
+    accepted_tokens: int
 
 
 _NOTHING = Delta(b"", [])
@@ -65,11 +83,19 @@ class Sample:
         skip_special: Whether special tokens are left out of the text.
         logprobs: Whether to deliver log probabilities.
         shown: Special tokens that are text all the same.
+        keep_ids: Whether to gather output_ids, and with `logprobs` output_logprobs.
+        input_logprobs: Whether to gather input_logprobs.
+        selected_logprobs: Whether to gather selected_logprobs.
+
+    Log probabilities are the engine's: any of them may be infinite or NaN.
 
     Attributes:
         wants_logprobs: Whether log probabilities are delivered.
+        starts: Where each token of the last delta's logprobs begins: in which byte of all
+            text so far.
         failure: What went wrong, once the sample cannot be completed.
-        finish_reason: "stop" or "length" once the sample is complete.
+        finish_reason: "stop" or "length" once the sample is complete, "abort" if it was
+            ended by abort().
         matched_stop: The stop token or string that ended it, or None.
     """
 
@@ -85,20 +111,40 @@ class Sample:
         skip_special: bool = True,
         logprobs: bool = False,
         shown: Collection[int] = (),
+        keep_ids: bool = False,
+        input_logprobs: bool = False,
+        selected_logprobs: bool = False,
     ) -> None:
         stop_ids: Collection[int] = ()
         if not ignore_eos:
             stop_ids = frozenset(eos_ids) | frozenset(stop_token_ids)
-        self._reader = GenerateReader(logprobs)
+        self._reader = GenerateReader(
+            logprobs,
+            keep_ids=keep_ids,
+            want_input_logprobs=input_logprobs,
+            want_selected=selected_logprobs,
+        )
+        # What is kept by position ends with the text, wherever a stop string ends that.
+        self._by_position = keep_ids or selected_logprobs
         self._decoder = detokenizers.new(
-            skip_special=skip_special, stop_ids=stop_ids, want_starts=logprobs, shown=shown
+            skip_special=skip_special,
+            stop_ids=stop_ids,
+            want_starts=logprobs or self._by_position,
+            shown=shown,
         )
         self._matcher = StopMatcher([text.encode() for text in stop], keep_stop) if stop else None
         self._keep_stop = keep_stop
         self.wants_logprobs = logprobs
+        self.starts: list[int] = []
         self._entries: deque[TokenLogprob] = deque()
         self._starts: deque[int] = deque()
         self._released = 0
+        self._keeps_logprobs = keep_ids and logprobs
+        self._kept_logprobs: list[TokenLogprob] = []
+        self._kept_starts: list[int] = []
+        self._input_logprobs: list[PromptLogprob] | None = None
+        self._gathers = self._by_position or input_logprobs or logprobs
+        self._aborted = False
         self.failure: RouterError | None = None
         self.finish_reason: str | None = None
         self.matched_stop: int | str | None = None
@@ -130,6 +176,8 @@ class Sample:
             return delta
         if reader.finish_reason is not None:
             return self._finish(text, reader.finish_reason)
+        if self._aborted:
+            return self._finish(text, "abort")
         if self.stopped and messages:
             # The engine sees a stop string when we do, and says so at once. This one
             # goes on, so it never will.
@@ -142,6 +190,10 @@ class Sample:
         if self.finish_reason is None:
             self.finish_reason = "stop"
 
+    def abort(self) -> None:
+        """Has it end with the next feed(), unless the engine has ended it by then."""
+        self._aborted = True
+
     def note_reasoning(self) -> None:
         """Says that all tokens so far are reasoning; engines do not always count them."""
         self._reader.reasoning_seen = self._reader.completion_tokens
@@ -149,7 +201,7 @@ class Sample:
     def sink(
         self,
         parser: OutputParser | None,
-        framer: ChunkFramer,
+        framer: Framer,
         writer: BodyWriter,
         on_trouble: Callable[[], None],
     ) -> TextSink | None:
@@ -157,7 +209,7 @@ class Sample:
 
         What is fed afterwards goes on where the sink has stopped.
         """
-        if self.wants_logprobs or not isinstance(self._decoder, Detokenizer):
+        if self._gathers or not isinstance(self._decoder, Detokenizer):
             return None
         return TextSink(
             self._reader, self._decoder, self._matcher, parser, framer, writer, on_trouble
@@ -190,6 +242,60 @@ class Sample:
             max(reader.reasoning_tokens, reader.reasoning_seen),
         )
 
+    @property
+    def speculation(self) -> Speculation:
+        """What speculative decoding came to; zeros where the engine does not say."""
+        return Speculation(self._reader.spec_draft_tokens, self._reader.spec_accepted_tokens)
+
+    @property
+    def output_ids(self) -> list[int]:
+        """All ids so far, one that stopped the sample included; see `keep_ids`.
+
+        Unlike text, ids are there as soon as the engine has sent them. A stop string is
+        among them, and what its last token holds behind it. The list is the sample's own
+        and grows, as are those below.
+        """
+        return self._before_stop(self._reader.output_ids)
+
+    @property
+    def output_logprobs(self) -> list[TokenLogprob]:
+        """The log probabilities of output_ids, one for each."""
+        return self._before_stop(self._kept_logprobs)
+
+    @property
+    def selected_logprobs(self) -> list[list[tuple[int, float]]]:
+        """(id, log probability) of the tokens that the request selected, for each id.
+
+        With no token to be made it is one row, for the one that would have come.
+        """
+        return self._before_stop(self._reader.selected_logprobs)
+
+    @property
+    def input_logprobs(self) -> list[PromptLogprob] | None:
+        """The prompt's tokens from where the request says; None until they have come."""
+        found = self._reader.input_logprobs
+        if self._input_logprobs is None and found is not None:
+            self._input_logprobs = [PromptLogprob(*entry) for entry in found]
+        return self._input_logprobs
+
+    @property
+    def next_top(self) -> list[tuple[int, float]] | None:
+        """The likeliest tokens after the prompt, if there was no token to be made."""
+        return self._reader.next_top
+
+    def _before_stop(self, gathered: list[T]) -> list[T]:
+        """What belongs to tokens up to the stop string, if one was found.
+
+        An engine that has found it, too, sends no more. Others go on for a while, and how
+        far depends on when we have seen it.
+        """
+        matcher = self._matcher
+        if matcher is None or matcher.matched is None:
+            # No copy: whoever looks at it after every message would copy it that often.
+            return gathered
+        end = self._released + (0 if self._keep_stop else len(matcher.matched))
+        return gathered[: bisect_left(self._kept_starts, end)]
+
     def _finish(self, text: bytes, reason: str) -> Delta:
         matched = self._reader.matched_stop
         # A stop token is part of the text only if asked for, or if something else
@@ -207,21 +313,28 @@ class Sample:
         matcher = self._matcher
         if matcher is not None:
             text = matcher.feed(text) + (matcher.finish() if last else b"")
-        if not self.wants_logprobs:
+        if not self._gathers:
             return Delta(text, [])
-        return Delta(text, self._take_logprobs(len(text), last))
+        return Delta(text, self._gather(len(text), last))
 
-    def _take_logprobs(self, text_size: int, last: bool) -> list[TokenLogprob]:
+    def _gather(self, text_size: int, last: bool) -> list[TokenLogprob]:
         """The tokens whose text has begun to go out; the rest waits with its text."""
-        self._entries.extend(TokenLogprob(*entry) for entry in self._reader.take_logprobs())
-        self._starts.extend(self._decoder.take_starts())
         self._released += text_size
+        entries = [TokenLogprob(*entry) for entry in self._reader.take_logprobs()]
+        starts = self._decoder.take_starts()
+        if self._by_position:
+            self._kept_starts.extend(starts)
+        if self._keeps_logprobs:
+            self._kept_logprobs.extend(entries)
+        self._entries.extend(entries)
+        self._starts.extend(starts)
         everything = last and not self.stopped
         ready = []
+        self.starts = []
         while self._starts and self._entries:
             if not everything and self._starts[0] >= self._released:
                 break
-            self._starts.popleft()
+            self.starts.append(self._starts.popleft())
             ready.append(self._entries.popleft())
         return ready
 

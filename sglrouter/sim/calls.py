@@ -9,22 +9,40 @@ from __future__ import annotations
 
 from collections import deque
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    import grpc
 
     from sglrouter._proto import scheduler as pb
 
 _KEPT = 10_000
 
 
+class UnaryCall(NamedTuple):
+    """A call of the scheduler service other than Generate and GetTokenizer."""
+
+    method: str
+    request: Any
+    metadata: dict[str, str]
+
+
+def metadata_of(context: grpc.aio.ServicerContext[Any, Any]) -> dict[str, str]:
+    """A call's request headers."""
+    return {
+        key: value for key, value in context.invocation_metadata() or () if isinstance(value, str)
+    }
+
+
 class CallLog:
-    """The Generate, Embed and Abort calls of one engine, over restarts."""
+    """The calls of one engine's scheduler service, over restarts."""
 
     def __init__(self) -> None:
         self.requests: deque[pb.GenerateRequest] = deque(maxlen=_KEPT)
         self.metadata: deque[dict[str, str]] = deque(maxlen=_KEPT)
+        self.unary: deque[UnaryCall] = deque(maxlen=_KEPT)
         self.embeds: deque[pb.EmbedRequest] = deque(maxlen=_KEPT)
         # Ids of calls that the client gave up: cancelled, out of time, or gone.
         self.cancelled: deque[str] = deque(maxlen=_KEPT)

@@ -16,7 +16,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from sglrouter.sim.answers import Script
-from sglrouter.sim.calls import CallLog
+from sglrouter.sim.calls import CallLog, UnaryCall
 from sglrouter.sim.faults import Fault, FaultQueue, parse_fault
 from sglrouter.sim.options import SimOptions
 from sglrouter.sim.server import EngineServer
@@ -86,6 +86,11 @@ class SimulatedEngine:
     def embeds(self) -> list[pb.EmbedRequest]:
         """The Embed requests so far, oldest first."""
         return list(self._log.embeds)
+
+    @property
+    def unary_calls(self) -> list[UnaryCall]:
+        """The scheduler's calls so far that are no Generate, oldest first."""
+        return list(self._log.unary)
 
     @property
     def cancelled(self) -> list[str]:

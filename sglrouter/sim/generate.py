@@ -20,6 +20,7 @@ from sglrouter._proto import legacy
 from sglrouter._proto import scheduler as pb
 from sglrouter.sim import messages
 from sglrouter.sim.admission import INPUT_RESERVE, InvalidRequestError, check_readable
+from sglrouter.sim.calls import metadata_of
 from sglrouter.sim.generation import Job
 
 if TYPE_CHECKING:
@@ -73,13 +74,7 @@ class GenerateCalls:
 
     async def generate(self, request: pb.GenerateRequest, context: GenerateContext) -> None:
         """Serves Generate."""
-        self._log.metadata.append(
-            {
-                key: value
-                for key, value in context.invocation_metadata() or ()
-                if isinstance(value, str)
-            }
-        )
+        self._log.metadata.append(metadata_of(context))
         self._log.requests.append(request)
         replies = _Replies(context, self._faults.take(), self._connections, self._die)
         with self._log.live():
@@ -187,7 +182,7 @@ class GenerateCalls:
                 self._die("an Embed call with no ids or ids past the vocabulary")
                 await asyncio.Event().wait()
             await asyncio.sleep(self._options.first_delay)
-            vector = embedding(ids, self._folder.hidden_size)
+            vector = embedding(ids, self._folder.embedding_size)
             if self._dialect.in_band_errors:
                 return legacy.EmbedResponse(
                     request_id=request.request_id,

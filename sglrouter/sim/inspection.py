@@ -30,6 +30,7 @@ Context = grpc.aio.ServicerContext[Any, Any]
 
 _HEALTH_SECONDS = 0.5
 _FLUSH_SECONDS = 1.0
+_IDLE_POLL = 0.01
 _CHUNK_BYTES = 64 * 1024
 _LOAD_SECTIONS = frozenset({"core", "memory", "spec", "lora", "disagg", "queues", "all"})
 _NO_LORA = "Unexpected <class 'NotImplementedError'>: Method not implemented!"
@@ -54,6 +55,7 @@ class InspectionCalls:
         self._mailboxes = mailboxes
         self._started = time.time()
         self._profiling = False
+        self._flushing = False
         self.stopping = False
 
     async def health_check(
@@ -83,8 +85,8 @@ class InspectionCalls:
             bos_token_id=1,
             max_req_input_len=self._scheduler.context_length - INPUT_RESERVE,
             architectures=self._folder.config.get("architectures", []),
-            id2label_json='{"0": "LABEL_0", "1": "LABEL_1"}',
-            num_labels=2,
+            id2label_json=json.dumps(self._folder.labels),
+            num_labels=len(self._folder.labels),
             default_sampling_params_json=json.dumps(defaults, separators=(",", ":"))
             if defaults
             else "",
@@ -152,11 +154,26 @@ class InspectionCalls:
             yield common.GetTokenizerChunk(data=piece, sha256=digest if last else "")
 
     async def flush_cache(
-        self, _request: common.FlushCacheRequest, _context: Context
+        self, request: common.FlushCacheRequest, _context: Context
     ) -> common.FlushCacheResponse:
-        """Serves FlushCache: a busy engine says so with status OK."""
-        if self._scheduler.running or self._scheduler.waiting:
+        """Serves FlushCache: a busy engine says so with status OK, at once or after a while."""
+        if self._flushing:
+            return common.FlushCacheResponse(
+                success=False, message="Another flush_cache is already in progress."
+            )
+        if self._busy and request.timeout_s <= 0.0:
             return common.FlushCacheResponse(success=False, message="failed")
+        self._flushing = True
+        try:
+            deadline = time.monotonic() + request.timeout_s
+            while self._busy:
+                if time.monotonic() >= deadline:
+                    return common.FlushCacheResponse(
+                        success=False, message="Timed out waiting for idle state."
+                    )
+                await asyncio.sleep(_IDLE_POLL)
+        finally:
+            self._flushing = False
         await asyncio.sleep(_FLUSH_SECONDS)
         self._scheduler.cache.clear()
         return common.FlushCacheResponse(success=True, message="Cache flushed successfully")
@@ -187,6 +204,10 @@ class InspectionCalls:
     async def no_lora(self, _request: object, context: Context) -> None:
         """Serves the LoRA calls, which the engine declares and does not have."""
         await context.abort(grpc.StatusCode.UNIMPLEMENTED, _NO_LORA)
+
+    @property
+    def _busy(self) -> bool:
+        return bool(self._scheduler.running or self._scheduler.waiting)
 
     def _load(self, sections: set[str]) -> pb.SchedulerLoad:
         scheduler = self._scheduler

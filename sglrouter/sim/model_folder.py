@@ -67,9 +67,21 @@ class ModelFolder:
         return int(self._text_config.get("max_position_embeddings", 4096))
 
     @cached_property
-    def hidden_size(self) -> int:
-        """The length of an embedding."""
+    def embedding_size(self) -> int:
+        """The length of an embedding; of a classifier's, how many labels it has."""
+        if self._classifies:
+            return len(self.labels)
         return int(self._text_config.get("hidden_size", 64))
+
+    @cached_property
+    def labels(self) -> dict[str, str]:
+        """The labels by their numbers: two without meaning unless config.json has others."""
+        return self.config.get("id2label") or {"0": "LABEL_0", "1": "LABEL_1"}
+
+    @property
+    def _classifies(self) -> bool:
+        names = self.config.get("architectures") or []
+        return any("SequenceClassification" in name for name in names)
 
     @cached_property
     def eos_ids(self) -> tuple[int, ...]:

@@ -94,7 +94,7 @@ class EngineServer:
         self._server = grpc.aio.server(options=server_options)
         self._server.add_generic_rpc_handlers(
             (
-                scheduler_service(self._generate, self._inspection, dialect),
+                scheduler_service(self._generate, self._inspection, dialect, log),
                 health_service(self.health),
             )
         )

@@ -12,10 +12,12 @@ import grpc
 
 from sglrouter._proto import common, health
 from sglrouter._proto import scheduler as pb
+from sglrouter.sim.calls import UnaryCall, metadata_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
+    from sglrouter.sim.calls import CallLog
     from sglrouter.sim.generate import GenerateCalls
     from sglrouter.sim.inspection import InspectionCalls
     from sglrouter.sim.options import Dialect
@@ -74,25 +76,38 @@ def health_service(calls: HealthCalls) -> grpc.GenericRpcHandler[Any, Any]:
 
 
 def scheduler_service(
-    generate: GenerateCalls, inspection: InspectionCalls, dialect: Dialect
+    generate: GenerateCalls, inspection: InspectionCalls, dialect: Dialect, log: CallLog
 ) -> grpc.GenericRpcHandler[Any, Any]:
     """The scheduler service, without what the dialect lacks."""
+
+    def unary(
+        name: str, handler: Callable[..., Any], request: type[Any]
+    ) -> grpc.RpcMethodHandler[Any, Any]:
+        async def serve(message: Any, context: grpc.aio.ServicerContext[Any, Any]) -> Any:
+            log.unary.append(UnaryCall(name, message, metadata_of(context)))
+            return await handler(message, context)
+
+        return _unary(serve, request)
+
     methods = {
         "Generate": _stream(generate.generate, pb.GenerateRequest),
-        "Embed": _unary(generate.embed, pb.EmbedRequest),
-        "Abort": _unary(generate.abort, pb.AbortRequest),
-        "HealthCheck": _unary(inspection.health_check, pb.HealthCheckRequest),
-        "GetModelInfo": _unary(inspection.get_model_info, pb.GetModelInfoRequest),
-        "GetServerInfo": _unary(inspection.get_server_info, pb.GetServerInfoRequest),
-        "GetLoads": _unary(inspection.get_loads, pb.GetLoadsRequest),
         "GetTokenizer": _stream(inspection.get_tokenizer, common.GetTokenizerRequest),
-        "FlushCache": _unary(inspection.flush_cache, common.FlushCacheRequest),
-        "StartProfile": _unary(inspection.start_profile, common.StartProfileRequest),
-        "StopProfile": _unary(inspection.stop_profile, common.StopProfileRequest),
-        "LoadLoRAAdapter": _unary(inspection.no_lora, pb.LoadLoRAAdapterRequest),
-        "UnloadLoRAAdapter": _unary(inspection.no_lora, pb.UnloadLoRAAdapterRequest),
-        "ListLoadedLoRAAdapters": _unary(inspection.no_lora, pb.ListLoadedLoRAAdaptersRequest),
     }
+    for name, handler, request in (
+        ("Embed", generate.embed, pb.EmbedRequest),
+        ("Abort", generate.abort, pb.AbortRequest),
+        ("HealthCheck", inspection.health_check, pb.HealthCheckRequest),
+        ("GetModelInfo", inspection.get_model_info, pb.GetModelInfoRequest),
+        ("GetServerInfo", inspection.get_server_info, pb.GetServerInfoRequest),
+        ("GetLoads", inspection.get_loads, pb.GetLoadsRequest),
+        ("FlushCache", inspection.flush_cache, common.FlushCacheRequest),
+        ("StartProfile", inspection.start_profile, common.StartProfileRequest),
+        ("StopProfile", inspection.stop_profile, common.StopProfileRequest),
+        ("LoadLoRAAdapter", inspection.no_lora, pb.LoadLoRAAdapterRequest),
+        ("UnloadLoRAAdapter", inspection.no_lora, pb.UnloadLoRAAdapterRequest),
+        ("ListLoadedLoRAAdapters", inspection.no_lora, pb.ListLoadedLoRAAdaptersRequest),
+    ):
+        methods[name] = unary(name, handler, request)
     present = {
         name: handler for name, handler in methods.items() if name not in dialect.missing_methods
     }

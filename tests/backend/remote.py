@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import signal
 import subprocess
 import sys
 import time
@@ -59,6 +60,7 @@ class Remote:
 class _Options:
     """Reads and sets a remote engine's options."""
 
+    answer: str
     token_delay: float
 
     def __init__(self, ask: Callable[..., Any]) -> None:
@@ -148,6 +150,15 @@ class RemoteEngine(Remote):
     def drop_connections(self) -> None:
         """Cuts every connection."""
         self._ask("call", "drop_connections")
+
+    @contextlib.contextmanager
+    def frozen(self) -> Iterator[None]:
+        """Stops the process as a machine stops that is cut off: its connections stay."""
+        self._process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self._process.send_signal(signal.SIGCONT)
 
     def wait_until(self, condition: Callable[[], bool], timeout: float = 5.0) -> None:
         """Waits for something to become true."""

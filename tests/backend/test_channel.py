@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from contextlib import closing
 from threading import Event
 
 from sglrouter._proto import scheduler as pb
-from sglrouter.backend.channel import Status
+from sglrouter.backend.channel import Channel, Status
+from sglrouter.backend.channel_options import ChannelOptions
 from sglrouter.backend.scheduler import (
     GENERATE,
     GET_MODEL_INFO,
@@ -16,10 +19,11 @@ from sglrouter.backend.scheduler import (
     read_health,
     read_model_info,
 )
+from sglrouter.config import parse_endpoint
 from tests.backend.calls import PATIENCE, Followed, request
 from tests.backend.conftest import PATCHED, AnEngine, Connect
 from tests.backend.flood import Flood
-from tests.backend.remote import RemoteFlood, one_engine
+from tests.backend.remote import RemoteEngine, RemoteFlood, one_engine
 from tests.processes import free_port
 
 
@@ -175,8 +179,40 @@ def test_a_channel_reads_ahead_only_so_far(connect: Connect, flood: Flood | Remo
     followed.call.cancel()
 
 
+def test_how_far_a_channel_reads_ahead_can_be_set(
+    make_channel: Callable[..., Channel], flood: Flood | RemoteFlood
+) -> None:
+    options = ChannelOptions(read_ahead=10, window=100_500)
+    with closing(make_channel(parse_endpoint(flood.address), options)) as channel:
+        followed = Followed(channel)
+        previous = -1
+        while previous != flood.sent:
+            previous = flood.sent
+            time.sleep(0.3)
+        assert len(followed.call.take()) == 10
+        followed.call.cancel()
+
+
+def test_an_engine_that_answers_no_pings_is_given_up(make_channel: Callable[..., Channel]) -> None:
+    options = ChannelOptions(keepalive=0.3, keepalive_timeout=0.3)
+    with RemoteEngine() as engine:
+        engine.fault("hang,times=1")
+        with closing(make_channel(parse_endpoint(engine.address), options)) as channel:
+            followed = Followed(channel)
+            engine.wait_until(lambda: engine.active == 1)
+            with engine.frozen():
+                started = time.monotonic()
+                assert followed.drain() == []
+                assert 0.2 < time.monotonic() - started < 5
+    assert followed.status.code == "UNAVAILABLE"
+
+
 def test_a_call_on_a_closed_channel_fails_as_a_status(engine: AnEngine, connect: Connect) -> None:
     channel = connect(engine.address)
     channel.close()
     status, answer = channel.unary(HEALTH_CHECK, b"", timeout=2.0)
     assert (status.code, answer) == ("UNAVAILABLE", b"")
+    followed = Followed(channel)
+    assert followed.drain() == []
+    assert followed.status.code == "UNAVAILABLE"
+    followed.call.cancel()

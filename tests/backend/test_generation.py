@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 
@@ -12,9 +13,10 @@ from sglrouter.backend.channel import Channel
 from sglrouter.backend.generation import Generation
 from sglrouter.backend.pool import Engine
 from sglrouter.config import Endpoint, parse_endpoint
-from sglrouter.errors import BadRequest, EngineError, EngineTimeout, RouterError
+from sglrouter.errors import BadRequest, ClientGone, EngineError, EngineTimeout, RouterError
 from tests.backend.calls import request
 from tests.backend.conftest import AnEngine
+from tests.backend.silent import SilentCall
 
 
 @pytest.fixture
@@ -159,3 +161,103 @@ def test_a_completed_call_is_not_cancelled(backend: Engine, engine: AnEngine) ->
     generation.cancel()
     engine.wait_until(lambda: engine.active == 0)
     assert len(engine.cancelled) == before
+
+
+def test_an_aborted_sample_is_news_until_it_is_completed(backend: Engine, engine: AnEngine) -> None:
+    engine.script([[7]] * 4000)
+    engine.options.token_delay = 0.01
+    try:
+        generation = generate(backend, 2)
+        told: list[str] = []
+        generation.when_over(lambda: told.append("over"))
+        generation.wait()
+        generation.abort(1)
+        assert (generation.is_aborted(0), generation.is_aborted(1)) == (False, True)
+        for _ in range(3):
+            assert 1 in dict(generation.wait(5.0))
+        generation.complete(1, engine_goes_on=True)
+        engine.wait_until(lambda: engine.active == 1)
+        generation.wait(5.0)
+        assert told == []
+
+        generation.abort()
+        assert 0 in dict(generation.wait(5.0))
+        generation.complete(0, engine_goes_on=True)
+        engine.wait_until(lambda: engine.active == 0)
+        assert told == ["over"]
+        generation.abort()
+        generation.cancel()
+        assert told == ["over"]
+    finally:
+        engine.options.token_delay = 0.0
+
+
+def test_an_abort_ends_a_wait_for_an_engine_that_says_nothing(
+    backend: Engine, engine: AnEngine
+) -> None:
+    engine.fault("hang,times=1")
+    generation = generate(backend)
+    threading.Timer(0.1, generation.abort).start()
+    assert generation.wait(30.0) == [(0, [])]
+    generation.complete(0, engine_goes_on=True)
+    engine.wait_until(lambda: engine.active == 0)
+
+
+def test_a_listener_hears_of_an_abort() -> None:
+    calls = [SilentCall(listens=True) for _ in range(3)]
+    generation = Generation(calls, threading.Event(), first_timeout=10.0, idle_timeout=10.0)
+    heard: list[int] = []
+
+    def on_news() -> None:
+        # It completes what it is told of at once, as a stream does.
+        for index, _ in generation.take():
+            generation.complete(index, engine_goes_on=True)
+            heard.append(index)
+
+    assert generation.listen(on_news)
+    generation.abort(1)
+    assert heard == [1]
+    generation.abort()
+    assert heard == [1, 0, 2]
+    assert not generation.running
+
+
+def test_nobody_hears_of_an_abort_who_has_ended_to_listen() -> None:
+    calls = [SilentCall(listens=True)]
+    generation = Generation(calls, threading.Event(), first_timeout=10.0, idle_timeout=10.0)
+    heard: list[bool] = []
+    generation.listen(lambda: heard.append(True))
+    generation.listen(None)
+    generation.abort()
+    assert heard == []
+    assert generation.arrived.is_set()
+
+
+def test_cancelling_is_an_end_too(backend: Engine, engine: AnEngine) -> None:
+    engine.fault("hang,times=1")
+    generation = generate(backend)
+    told: list[str] = []
+    generation.when_over(lambda: told.append("over"))
+    generation.cancel()
+    generation.cancel()
+    assert told == ["over"]
+
+
+@pytest.mark.parametrize("waits", [True, False], ids=["while it waits", "before"])
+def test_a_wait_can_be_ended_by_another_thread(
+    backend: Engine, engine: AnEngine, waits: bool
+) -> None:
+    engine.fault("hang,times=1")
+    generation = generate(backend)
+    started = time.monotonic()
+    if waits:
+        threading.Timer(0.1, generation.interrupt).start()
+    else:
+        generation.interrupt()
+    with pytest.raises(ClientGone):
+        generation.wait()
+    assert time.monotonic() - started < 5
+    # The calls are the waiter's, who may be in the middle of them.
+    assert generation.running
+    generation.cancel()
+    engine.wait_until(lambda: engine.active == 0)

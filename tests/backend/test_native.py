@@ -8,6 +8,7 @@ import socket
 import time
 import weakref
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from threading import Event
 from typing import Any
 
@@ -23,6 +24,7 @@ from sglrouter._fast.sse import ChunkFramer
 from sglrouter._fast.wire import GenerateReader
 from sglrouter.backend import native, native_connection
 from sglrouter.backend.channel import Call, Status
+from sglrouter.backend.channel_options import ChannelOptions
 from sglrouter.backend.native import NativeChannel, _timeout_header
 from sglrouter.backend.scheduler import GENERATE
 from sglrouter.config import parse_endpoint
@@ -37,6 +39,7 @@ if not is_module_patched("threading"):
     pytest.skip("run by tests.backend.under_gevent", allow_module_level=True)
 
 Connect = Callable[[str], NativeChannel]
+WINDOW = ChannelOptions().window
 
 
 @pytest.fixture
@@ -628,7 +631,7 @@ def test_a_reader_that_stalls_stalls_its_own_stream_alone(to: Connect) -> None:
         connection.send(headers(1), headers(3))
         part = framed(b"x" * 9995)
         sent = 0
-        while sent + len(part) <= native_connection.STREAM_WINDOW + connection.credit(1):
+        while sent + len(part) <= WINDOW + connection.credit(1):
             connection.send(data(1, part))
             sent += len(part)
             gevent.sleep(0)
@@ -640,7 +643,7 @@ def test_a_reader_that_stalls_stalls_its_own_stream_alone(to: Connect) -> None:
             connection.send(data(3, part))
             wait_until(lambda: bool(lively.call.take()), "a message")
             taken += len(part)
-        assert connection.credit(3) > taken - 2 * native_connection.STREAM_WINDOW
+        assert connection.credit(3) > taken - 2 * WINDOW
         assert connection.credit(1) == 0
         assert len(stalled.call.take()) == sent // len(part)
         gevent.sleep(0.02)
@@ -728,8 +731,8 @@ def test_what_a_sink_takes_is_credited_until_its_client_stalls(to: Connect, read
         part = framed(chunk([1] * 2000, 1))
         sent = 0
         # The client reads: the engine may send for ever.
-        for _ in range(3 * native_connection.STREAM_WINDOW // len(part)):
-            room = native_connection.STREAM_WINDOW - sent - len(part)
+        for _ in range(3 * WINDOW // len(part)):
+            room = WINDOW - sent - len(part)
             wait_until(lambda room=room: room + connection.credit(1) >= 0, "credit")  # type: ignore[misc]
             written = reader.writer.written
             connection.send(data(1, part))
@@ -738,7 +741,7 @@ def test_what_a_sink_takes_is_credited_until_its_client_stalls(to: Connect, read
             reader.theirs.recv(1 << 20)
         assert reader.troubles == 0
         # It does not: the engine stops within a window, and nobody else is told but once.
-        while sent + len(part) <= native_connection.STREAM_WINDOW + connection.credit(1):
+        while sent + len(part) <= WINDOW + connection.credit(1):
             connection.send(data(1, part))
             sent += len(part)
             gevent.sleep(0.001)
@@ -756,10 +759,10 @@ def test_a_window_that_is_taken_at_once_is_credited_at_once(to: Connect, reader:
         connection.streams()
         followed.call.divert(reader.sink)
         part = framed(chunk([5000] * 2000, 1))  # tokens without text
-        count = native_connection.STREAM_WINDOW // len(part)
+        count = WINDOW // len(part)
         connection.send(headers(1), *[data(1, part)] * count)
         # The engine has nothing more to send until it is credited.
-        wait_until(lambda: connection.credit(1) > native_connection.STREAM_WINDOW // 2, "credit")
+        wait_until(lambda: connection.credit(1) > WINDOW // 2, "credit")
         assert reader.writer.written == 0
 
 
@@ -798,13 +801,9 @@ def test_a_peer_that_does_not_read_holds_up_writes_only(
 # Keepalive.
 
 
-def test_a_peer_with_calls_to_answer_is_pinged_and_given_up_if_silent(
-    to: Connect, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(native_connection, "KEEPALIVE", 0.05)
-    monkeypatch.setattr(native_connection, "KEEPALIVE_TIMEOUT", 0.1)
-    with Peer() as peer:
-        channel = to(peer.address)
+def test_a_peer_with_calls_to_answer_is_pinged_and_given_up_if_silent() -> None:
+    options = ChannelOptions(keepalive=0.05, keepalive_timeout=0.1)
+    with Peer() as peer, closing(NativeChannel(parse_endpoint(peer.address), options)) as channel:
         first = Followed(channel)
         connection = peer.connection()
         connection.streams()
@@ -829,4 +828,4 @@ def test_a_peer_with_calls_to_answer_is_pinged_and_given_up_if_silent(
 
 def test_pings_are_as_rare_as_servers_want_them() -> None:
     # gRPC's C core, with defaults, takes a ping each 300 seconds, and two more.
-    assert native_connection.KEEPALIVE > 300
+    assert ChannelOptions().keepalive > 300

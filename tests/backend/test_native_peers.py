@@ -10,6 +10,7 @@ from gevent.monkey import is_module_patched
 
 from sglrouter.backend import native_connection
 from sglrouter.backend.channel import Status
+from sglrouter.backend.channel_options import ChannelOptions
 from sglrouter.backend.native import NativeChannel
 from sglrouter.config import parse_endpoint
 from tests.backend import frames
@@ -19,6 +20,8 @@ from tests.backend.peer import Peer, PeerConnection, wait_until
 
 if not is_module_patched("threading"):
     pytest.skip("run by tests.backend.under_gevent", allow_module_level=True)
+
+WINDOW = ChannelOptions().window
 
 
 @pytest.fixture
@@ -83,12 +86,12 @@ def test_padding_is_not_content_but_counts_as_credit(peer: Peer, channel: Native
     connection = peer.connection()
     connection.streams()
     connection.send(headers(1))
-    count = 3 * native_connection.STREAM_WINDOW // 351
+    count = 3 * WINDOW // 351
     sent = 0
 
     def may_send() -> bool:
         followed.call.take()
-        return sent + 351 <= native_connection.STREAM_WINDOW + connection.credit(1)
+        return sent + 351 <= WINDOW + connection.credit(1)
 
     for _ in range(count):
         wait_until(may_send, "credit")
@@ -109,7 +112,7 @@ def test_a_long_message_is_credited_while_it_arrives(peer: Peer, channel: Native
     sent = 0
 
     def may_send() -> bool:
-        return sent + 4000 <= native_connection.STREAM_WINDOW + connection.credit(1)
+        return sent + 4000 <= WINDOW + connection.credit(1)
 
     while sent < len(content):
         wait_until(may_send, "credit")

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
+from sglrouter.backend.channel import Channel
 from sglrouter.backend.grpcio import GrpcioChannel
-from sglrouter.backend.pool import Pool
-from sglrouter.config import parse_endpoint
+from sglrouter.backend.pool import Engine, Pool
+from sglrouter.backend.scheduler import Sampling, generate_request, new_request_id
+from sglrouter.config import Endpoint, parse_endpoint
 from sglrouter.sim import SimOptions, SimulatedEngine
 from tests.processes import free_port
 
@@ -45,6 +48,12 @@ def test_a_lone_engine_is_tried_even_if_it_is_down() -> None:
         assert [pool.pick() for _ in range(3)] == [pool.engines[0]] * 3
 
 
+def test_all_who_ask_at_once_get_the_engines_answer(engine: SimulatedEngine) -> None:
+    with pool_of(engine.address) as pool, ThreadPoolExecutor(8) as threads:
+        answers = list(threads.map(lambda _: pool.engines[0].healthy(), range(8)))
+    assert answers == [True] * 8
+
+
 def test_facts_come_from_the_engine() -> None:
     with (
         SimulatedEngine(SimOptions(served_model_name="mine", context_length=100)) as engine,
@@ -64,3 +73,51 @@ def test_facts_of_an_engine_that_is_down_are_empty_and_asked_for_again_later() -
             assert facts.max_prompt_tokens == 0
             assert not facts.sampling_defaults
         assert time.monotonic() - started < 5
+
+
+def test_threads_that_come_at_once_share_one_connection() -> None:
+    made = []
+
+    def connect(endpoint: Endpoint) -> Channel:
+        time.sleep(0.05)
+        made.append(GrpcioChannel(endpoint))
+        return made[-1]
+
+    (engine,) = Pool([parse_endpoint("a:1")], connect).engines
+    with ThreadPoolExecutor(8) as threads:
+        tasks = [threads.submit(channel, engine) for _ in range(8)]
+        channels = {id(task.result()) for task in tasks}
+    assert len(made) == len(channels) == 1
+    engine.close()
+
+
+def channel(engine: Engine) -> Channel:
+    return engine.channel
+
+
+def test_to_settle_is_to_let_engines_hear_of_cancelled_calls(engine: SimulatedEngine) -> None:
+    engine.script(*[[[7]] * 5000] * 3)
+    engine.options.token_delay = 0.01
+    with pool_of(engine.address) as pool:
+        (one,) = pool.engines
+        requests = {new_request_id(): b"" for _ in range(3)}
+        generation = one.generate(
+            {
+                name: generate_request(
+                    request_id=name, text="", ids=[1], sampling=Sampling(), stream=True
+                )
+                for name in requests
+            },
+            timeout=30,
+            first_timeout=30,
+            idle_timeout=30,
+        )
+        generation.wait()
+        generation.cancel()
+        pool.settle(5.0)
+        assert set(engine.aborted) >= set(requests)
+        started = time.monotonic()
+        one._aborting.add("one that never answers")
+        pool.settle(0.1)
+        assert 0.05 < time.monotonic() - started < 2
+    engine.options.token_delay = 0.0

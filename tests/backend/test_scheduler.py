@@ -10,7 +10,9 @@ from smg_grpc_proto.generated import sglang_scheduler_pb2 as theirs
 
 from sglrouter.backend.scheduler import (
     CONSTRAINTS,
+    EngineFacts,
     Sampling,
+    _options,
     generate_request,
     new_request_id,
     read_model_info,
@@ -79,6 +81,29 @@ def test_every_value_arrives() -> None:
     assert list(request.tokenized.input_ids) == [1, 2]
 
 
+def test_scores_of_the_prompt_and_of_selected_ids_are_asked_for() -> None:
+    request = sent(Sampling(), logprobs=True, logprob_start_len=0, token_ids_logprob=[5, 70_000])
+    assert request.return_logprob
+    assert request.logprob_start_len == 0
+    assert list(request.token_ids_logprob) == [5, 70_000]
+    assert sent(Sampling(), logprobs=True, logprob_start_len=300).logprob_start_len == 300
+    assert not sent(Sampling(), logprobs=True).token_ids_logprob
+
+
+def test_prompts_of_many_lengths_do_not_crowd_out_what_is_remembered() -> None:
+    before = _options.cache_info().currsize
+    for start in range(1000):
+        sent(Sampling(max_new_tokens=start), logprob_start_len=start, token_ids_logprob=[start])
+    assert _options.cache_info().currsize <= before + 1
+
+
+@pytest.mark.parametrize("interval", [1, 300])
+def test_a_stream_interval_is_sent_only_if_given(interval: int) -> None:
+    assert not sent(Sampling()).sampling_params.HasField("stream_interval")
+    params = sent(Sampling(max_new_tokens=0), stream_interval=interval).sampling_params
+    assert (params.stream_interval, params.max_new_tokens) == (interval, 0)
+
+
 @pytest.mark.parametrize("kind", CONSTRAINTS)
 def test_each_constraint_has_its_field(kind: str) -> None:
     params = sent(Sampling(constraint=(kind, "text"))).sampling_params
@@ -113,3 +138,37 @@ os.write(1, new_request_id().encode())
 def test_odd_sampling_defaults_are_no_defaults(text: str) -> None:
     message = theirs.GetModelInfoResponse(default_sampling_params_json=text).SerializeToString()
     assert dict(read_model_info(message).sampling_defaults) == {}
+
+
+def test_the_facts_are_those_of_the_message() -> None:
+    message = theirs.GetModelInfoResponse(
+        model_path="/models/name",
+        tokenizer_path="/models/tokenizer",
+        is_generation=True,
+        preferred_sampling_params='{"top_p":0.5}',
+        weight_version="v2",
+        served_model_name="served",
+        supports_vision=True,
+        model_type="qwen2",
+        max_req_input_len=100,
+        architectures=["A", "B"],
+        id2label_json="{}",
+        num_labels=2,
+        default_sampling_params_json='{"top_p":0.5}',
+    )
+    assert read_model_info(message.SerializeToString()) == EngineFacts(
+        max_prompt_tokens=99,
+        sampling_defaults={"top_p": 0.5},
+        served_model_name="served",
+        model_path="/models/name",
+        tokenizer_path="/models/tokenizer",
+        is_generation=True,
+        model_type="qwen2",
+        architectures=("A", "B"),
+        weight_version="v2",
+        preferred_sampling_params='{"top_p":0.5}',
+        supports_vision=True,
+        id2label_json="{}",
+        num_labels=2,
+    )
+    assert not read_model_info(b"").is_generation

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
+PromptScore = tuple[int, float | None, list[tuple[int, float]]]
+
+
 class Style(Enum):
     """How a stream ends; the comment on each says which engines do that."""
 
@@ -24,6 +27,74 @@ class Style(Enum):
 def logprob_of(token: int) -> float:
     """A log probability that tells the token, exact as a 32-bit float."""
     return -token / 4
+
+
+def selected_row(position: int, selected: Sequence[int]) -> list[tuple[int, float]]:
+    """The scores of the selected ids at a position; no two positions have the same."""
+    return [(token, logprob_of(token) - position) for token in selected]
+
+
+def prompt_scores(ids: Sequence[int], top: int = 0) -> list[PromptScore]:
+    """What engines say of a prompt: nothing of its first token."""
+    return [
+        (token, logprob_of(token), [(each, logprob_of(each)) for each in range(token, token + top)])
+        if i
+        else (token, None, [])
+        for i, token in enumerate(ids)
+    ]
+
+
+def with_scores(
+    sequence: Sequence[bytes],
+    *,
+    selected: Sequence[int] = (),
+    prompt: Sequence[PromptScore] = (),
+    all_rows: bool = True,
+    prompt_again: bool = False,
+) -> list[bytes]:
+    """A sample's messages with scores of selected ids, and of the prompt in the first.
+
+    Args:
+        sequence: The messages.
+        selected: The ids.
+        prompt: From prompt_scores().
+        all_rows: Whether the end has the rows of all ids, as engines have it, or of its own.
+        prompt_again: Whether the end has the prompt's scores as well.
+    """
+    scored: list[bytes] = []
+    position = 0
+    for message in sequence:
+        response = scheduler.GenerateResponse.FromString(message)
+        ends = response.HasField("complete")
+        part = response.complete if ends else response.chunk
+        if ends:
+            total, own = response.complete.completion_tokens, len(response.complete.output_ids)
+            positions = range(0 if all_rows else total - own, total)
+        else:
+            positions = range(position, position + len(response.chunk.token_ids))
+            position = positions.stop
+        if selected:
+            part.output_logprobs.token_ids_logprobs.extend(
+                _row(selected_row(each, selected)) for each in positions
+            )
+        if prompt and (not scored or (ends and prompt_again)):
+            part.input_logprobs.CopyFrom(_input_logprobs(prompt))
+        scored.append(response.SerializeToString())
+    return scored
+
+
+def _input_logprobs(scores: Sequence[PromptScore]) -> scheduler.InputLogProbs:
+    return scheduler.InputLogProbs(
+        token_logprobs=[scheduler.InputTokenLogProb(value=value) for _, value, _ in scores],
+        token_ids=[token for token, _, _ in scores],
+        top_logprobs=[_row(top) for _, _, top in scores],
+    )
+
+
+def _row(entries: Sequence[tuple[int, float]]) -> scheduler.TopLogProbs:
+    return scheduler.TopLogProbs(
+        token_ids=[token for token, _ in entries], values=[value for _, value in entries]
+    )
 
 
 def logprobs(ids: Sequence[int], top: int = 0) -> scheduler.OutputLogProbs:

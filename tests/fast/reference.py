@@ -7,16 +7,22 @@ the pieces that the compiled module delivers have to add up to.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from sglrouter._proto import legacy, scheduler
+from smg_grpc_proto.generated import sglang_scheduler_pb2 as scheduler
+
+from sglrouter._proto import legacy
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
 
+T = TypeVar("T")
+
 REPLACEMENT = "\ufffd".encode()
 
-Logprob = tuple[int, float, list[tuple[int, float]]]
+Row = list[tuple[int, float]]
+Logprob = tuple[int, float, Row]
+PromptLogprob = tuple[int, float | None, Row]
 
 
 class Piece(NamedTuple):
@@ -165,15 +171,20 @@ def read_event(event: bytes) -> dict[str, Any]:
 
 
 class GenerateReader:
-    """sglrouter._fast.wire.GenerateReader by way of the protobuf messages."""
+    """sglrouter._fast.wire.GenerateReader by way of the engine's own protobuf messages."""
 
     def __init__(self) -> None:
         self.ids: list[int] = []
         self.logprobs: list[Logprob] = []
+        self.selected_logprobs: list[Row] = []
+        self.input_logprobs: list[PromptLogprob] | None = None
+        self.next_top: Row | None = None
         self.prompt_tokens = 0
         self.completion_tokens = 0
         self.cached_tokens = 0
         self.reasoning_tokens = 0
+        self.spec_accepted_tokens = 0
+        self.spec_draft_tokens = 0
         self.finish_reason: str | None = None
         self.matched_stop: int | str | None = None
         self.failure: tuple[str, str] | None = None
@@ -186,9 +197,11 @@ class GenerateReader:
         response = scheduler.GenerateResponse.FromString(message)
         if response.HasField("chunk"):
             self._count(response.chunk)
-            self.ids += response.chunk.token_ids
-            entries = _logprobs(response.chunk.output_logprobs)
-            self.logprobs += entries[max(len(entries) - len(response.chunk.token_ids), 0) :]
+            self._add(list(response.chunk.token_ids), response.chunk.output_logprobs)
+            if not self.ids or response.chunk.token_ids:
+                rows = _rows(response.chunk.output_logprobs.token_ids_logprobs)
+                fresh = len(response.chunk.token_ids) or 1 - len(self.selected_logprobs)
+                self.selected_logprobs += _tail(rows, fresh)
         if response.HasField("complete"):
             self._complete(response.complete)
         failure = legacy.GenerateFailure.FromString(message)
@@ -201,15 +214,24 @@ class GenerateReader:
             missing = complete.completion_tokens - len(self.ids)
         else:
             missing = 0 if self.ids else len(complete.output_ids)
-        missing = min(max(missing, 0), len(complete.output_ids))
-        if missing:
-            self.ids += complete.output_ids[-missing:]
-            self.logprobs += _logprobs(complete.output_logprobs)[-missing:]
+        self._add(_tail(complete.output_ids, missing), complete.output_logprobs)
+        rows = _rows(complete.output_logprobs.token_ids_logprobs)
+        positions = len(self.ids) or 1
+        self.selected_logprobs += _tail(rows, positions - len(self.selected_logprobs))
+        self.spec_accepted_tokens = complete.spec_accepted_tokens or self.spec_accepted_tokens
+        self.spec_draft_tokens = complete.spec_draft_tokens or self.spec_draft_tokens
         self.finish_reason = complete.finish_reason
         if complete.WhichOneof("matched_stop") == "matched_token_id":
             self.matched_stop = complete.matched_token_id
         elif complete.WhichOneof("matched_stop") == "matched_stop_str":
             self.matched_stop = complete.matched_stop_str
+
+    def _add(self, ids: Sequence[int], scores: scheduler.OutputLogProbs) -> None:
+        self.ids += ids
+        entries = _logprobs(scores)
+        self.logprobs += _tail(entries, len(ids))
+        if not self.ids and not entries and scores.top_logprobs:
+            self.next_top = _rows(scores.top_logprobs)[0]
 
     def _count(self, part: scheduler.GenerateStreamChunk | scheduler.GenerateComplete) -> None:
         """Totals stay as they are where a message leaves them out."""
@@ -217,13 +239,34 @@ class GenerateReader:
         self.completion_tokens = part.completion_tokens or self.completion_tokens
         self.cached_tokens = part.cached_tokens or self.cached_tokens
         self.reasoning_tokens = part.reasoning_tokens or self.reasoning_tokens
+        if part.HasField("input_logprobs") and not self.input_logprobs:
+            self.input_logprobs = _prompt_logprobs(part.input_logprobs)
+
+
+def _tail(items: Sequence[T], count: int) -> list[T]:
+    """The last `count` of them, or as many as there are."""
+    return list(items[max(len(items) - count, 0) :]) if count > 0 else []
+
+
+def _rows(messages: Iterable[scheduler.TopLogProbs]) -> list[Row]:
+    return [list(zip(each.token_ids, each.values, strict=False)) for each in messages]
 
 
 def _logprobs(message: scheduler.OutputLogProbs) -> list[Logprob]:
-    top = [list(zip(each.token_ids, each.values, strict=False)) for each in message.top_logprobs]
+    top = _rows(message.top_logprobs)
     return [
         (token, logprob, top[i] if i < len(top) else [])
         for i, (token, logprob) in enumerate(
+            zip(message.token_ids, message.token_logprobs, strict=False)
+        )
+    ]
+
+
+def _prompt_logprobs(message: scheduler.InputLogProbs) -> list[PromptLogprob]:
+    top = _rows(message.top_logprobs)
+    return [
+        (token, each.value if each.HasField("value") else None, top[i] if i < len(top) else [])
+        for i, (token, each) in enumerate(
             zip(message.token_ids, message.token_logprobs, strict=False)
         )
     ]

@@ -35,12 +35,15 @@ output_logprobs = st.builds(
     token_logprobs=st.lists(float32, max_size=4),
     token_ids=st.lists(uint32, max_size=4),
     top_logprobs=st.lists(alternatives, max_size=4),
-    token_ids_logprobs=st.lists(alternatives, max_size=2),
+    token_ids_logprobs=st.lists(alternatives, max_size=6),
 )
 input_logprobs = st.builds(
     scheduler.InputLogProbs,
-    token_logprobs=st.lists(st.builds(scheduler.InputTokenLogProb, value=float32), max_size=2),
-    token_ids=st.lists(small, max_size=2),
+    token_logprobs=st.lists(
+        st.builds(scheduler.InputTokenLogProb, value=st.none() | float32), max_size=3
+    ),
+    token_ids=st.lists(small, max_size=3),
+    top_logprobs=st.lists(alternatives, max_size=3),
 )
 chunks = st.builds(
     scheduler.GenerateStreamChunk,
@@ -72,6 +75,7 @@ def completes(draw: st.DrawFn) -> scheduler.GenerateComplete:
         index=draw(st.integers(0, 3)),
         reasoning_tokens=draw(small),
         spec_accepted_tokens=draw(small),
+        spec_draft_tokens=draw(small),
     )
     matched = draw(st.none() | uint32 | st.text(max_size=5))
     if isinstance(matched, int):
@@ -88,8 +92,14 @@ responses = st.one_of(
 failures = st.builds(messages.failure, st.text(max_size=10), st.sampled_from(["", "400", "503"]))
 
 
+def everything() -> GenerateReader:
+    """A reader of all there is."""
+    return GenerateReader(True, keep_ids=True, want_input_logprobs=True, want_selected=True)
+
+
 def check_agrees(read: GenerateReader, expected: reference.GenerateReader) -> None:
-    """Compares everything but the ids and logprobs."""
+    """Compares everything but the ids and logprobs that can be taken."""
+    assert read.output_ids == expected.ids
     for name in (
         "prompt_tokens",
         "completion_tokens",
@@ -98,6 +108,11 @@ def check_agrees(read: GenerateReader, expected: reference.GenerateReader) -> No
         "finish_reason",
         "matched_stop",
         "failure",
+        "spec_accepted_tokens",
+        "spec_draft_tokens",
+        "next_top",
+        "input_logprobs",
+        "selected_logprobs",
     ):
         assert getattr(read, name) == getattr(expected, name), name
 
@@ -109,9 +124,11 @@ def read_all(sequence: Sequence[bytes]) -> tuple[list[int], list[reference.Logpr
     return reader.take_ids(), reader.take_logprobs()
 
 
+@pytest.mark.soak
+@soak
 @given(st.lists(responses | failures, max_size=6))
 def test_agrees_with_protobuf_after_every_message(sequence: list[bytes]) -> None:
-    reader = GenerateReader(want_logprobs=True)
+    reader = everything()
     expected = reference.GenerateReader()
     ids: list[int] = []
     logprobs: list[reference.Logprob] = []
@@ -127,12 +144,117 @@ def test_agrees_with_protobuf_after_every_message(sequence: list[bytes]) -> None
 
 
 @given(st.lists(responses, max_size=3))
-def test_logprobs_are_not_decoded_unless_wanted(sequence: list[bytes]) -> None:
+def test_what_is_not_wanted_is_not_decoded(sequence: list[bytes]) -> None:
     reader = GenerateReader()
     for message in sequence:
         reader.feed(message)
-    assert reader.take_logprobs() == []
+    assert not any([reader.take_logprobs(), reader.output_ids, reader.selected_logprobs])
+    assert reader.input_logprobs is None
+    assert reader.next_top is None
     assert reader.take_ids() == read_all(sequence)[0]
+
+
+WANTS = ("want_logprobs", "keep_ids", "want_input_logprobs", "want_selected")
+
+
+@pytest.mark.soak
+@soak
+@given(st.lists(responses, max_size=4), st.tuples(*[st.booleans()] * 4))
+def test_what_is_wanted_does_not_depend_on_what_else_is(
+    sequence: list[bytes], wanted: tuple[bool, ...]
+) -> None:
+    reader, full = GenerateReader(**dict(zip(WANTS, wanted, strict=True))), everything()
+    for message in sequence:
+        reader.feed(message)
+        full.feed(message)
+    logprobs, keep_ids, input_logprobs, selected = wanted
+    assert reader.take_ids() == full.take_ids()
+    assert reader.take_logprobs() == (full.take_logprobs() if logprobs else [])
+    assert reader.next_top == (full.next_top if logprobs else None)
+    assert reader.output_ids == (full.output_ids if keep_ids else [])
+    assert reader.input_logprobs == (full.input_logprobs if input_logprobs else None)
+    assert reader.selected_logprobs == (full.selected_logprobs if selected else [])
+
+
+@pytest.mark.parametrize("all_rows", [True, False])
+@pytest.mark.parametrize("prompt_again", [True, False])
+@pytest.mark.parametrize("style", Style)
+@given(deltas=st.lists(st.lists(small, min_size=1, max_size=4), min_size=1, max_size=5))
+def test_every_row_and_prompt_score_comes_once_in_every_engine_style(
+    style: Style, prompt_again: bool, all_rows: bool, deltas: list[list[int]]
+) -> None:
+    ids = [token for delta in deltas for token in delta]
+    prompt = messages.prompt_scores([3, 1, 4], top=2)
+    reader = everything()
+    for message in messages.with_scores(
+        messages.sample(deltas, style, top=0),
+        selected=[7, 8],
+        prompt=prompt,
+        all_rows=all_rows,
+        prompt_again=prompt_again,
+    ):
+        reader.feed(message)
+        reader.take_ids()  # kept all the same
+    assert reader.output_ids == ids
+    assert reader.input_logprobs == prompt
+    assert reader.selected_logprobs == [
+        messages.selected_row(position, [7, 8]) for position in range(len(ids))
+    ]
+
+
+def test_rows_that_no_chunk_has_come_with_the_end() -> None:
+    reader = everything()
+    for delta in ([1], [2, 3]):
+        reader.feed(messages.chunk(delta, delta[-1], top=0))
+    assert reader.selected_logprobs == []
+    (end,) = messages.with_scores([messages.complete([2, 3], 3, top=0)], selected=[7])
+    reader.feed(end)
+    assert reader.selected_logprobs == [messages.selected_row(each, [7]) for each in range(3)]
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_prefill_has_one_row_for_the_token_that_would_come(stream: bool) -> None:
+    scores = scheduler.OutputLogProbs(
+        top_logprobs=[scheduler.TopLogProbs(token_ids=[5, 6], values=[-0.5, -1.5])],
+        token_ids_logprobs=[scheduler.TopLogProbs(token_ids=[9], values=[-2.0])],
+    )
+    parts = [
+        scheduler.GenerateResponse(chunk=scheduler.GenerateStreamChunk(output_logprobs=scores)),
+        scheduler.GenerateResponse(
+            complete=scheduler.GenerateComplete(finish_reason="length", output_logprobs=scores)
+        ),
+    ]
+    reader = everything()
+    for part in parts if stream else parts[1:]:
+        reader.feed(part.SerializeToString())
+    assert reader.next_top == [(5, -0.5), (6, -1.5)]
+    assert reader.selected_logprobs == [[(9, -2.0)]]
+    assert (reader.take_ids(), reader.take_logprobs()) == ([], [])
+
+
+@pytest.mark.parametrize("value", [-math.inf, math.inf, math.nan])
+def test_odd_values_of_the_prompt_and_of_selected_ids_come_through(value: float) -> None:
+    reader = everything()
+    row = scheduler.TopLogProbs(token_ids=[9], values=[value])
+    reader.feed(
+        scheduler.GenerateResponse(
+            chunk=scheduler.GenerateStreamChunk(
+                token_ids=[1],
+                output_logprobs=scheduler.OutputLogProbs(token_ids_logprobs=[row]),
+                input_logprobs=scheduler.InputLogProbs(
+                    token_ids=[2, 3],
+                    token_logprobs=[
+                        scheduler.InputTokenLogProb(),
+                        scheduler.InputTokenLogProb(value=value),
+                    ],
+                ),
+            )
+        ).SerializeToString()
+    )
+    assert reader.input_logprobs is not None
+    assert reader.input_logprobs[0] == (2, None, [])
+    found = [reader.input_logprobs[1][1], reader.selected_logprobs[0][0][1]]
+    assert [str(each) for each in found] == [str(value)] * 2
 
 
 @pytest.mark.parametrize("top", [None, 0, 3])
@@ -288,19 +410,25 @@ def test_totals_stay_where_a_message_leaves_them_out() -> None:
         field(2, b"\x0a\x01\x80"),
         field(2, b"\x2a\x02\x0a\x08"),
         field(3, b"\x12\x7f"),
+        field(2, b"\x3a\x02\x0a\x08"),
+        field(3, b"\x52\x04\x1a\x02\x0a\x08"),
+        field(2, b"\x2a\x04\x22\x02\x0a\x08"),
         field(4, b"\x0a\x7f"),
     ],
 )
 def test_malformed_messages_raise(message: bytes) -> None:
     with pytest.raises(ValueError, match="malformed engine message"):
-        GenerateReader(want_logprobs=True).feed(message)
+        everything().feed(message)
 
 
 def feed_hostile(message: bytes) -> None:
-    reader = GenerateReader(want_logprobs=True)
+    reader = everything()
     with suppress(ValueError):
         reader.feed(message)
     # Whatever was read came out of the message.
+    assert len(reader.output_ids) <= len(message)
+    assert len(reader.input_logprobs or []) <= len(message)
+    assert len(reader.selected_logprobs) <= len(message)
     assert len(reader.take_ids()) <= len(message)
     assert len(reader.take_logprobs()) <= len(message)
 
@@ -321,6 +449,9 @@ def test_random_bytes_parse_or_raise(message: bytes) -> None:
     feed_hostile(field(3, message))
     feed_hostile(field(2, field(5, message)))
     feed_hostile(field(2, field(5, field(3, message))))
+    feed_hostile(field(2, field(5, field(4, message))))
+    feed_hostile(field(2, field(7, message)))
+    feed_hostile(field(3, field(10, field(1, message))))
 
 
 @pytest.mark.soak
@@ -362,12 +493,12 @@ CROSSED = ("nonstream_n2", "nonstream_n4_serial", "dup_id_second")
 
 @pytest.mark.corpus
 def test_agrees_with_protobuf_on_what_a_real_engine_sent(corpus: Path) -> None:
-    tokens = 0
+    tokens = prompts = rows = prefills = 0
     for capture in sorted((corpus / "captures").glob("*.jsonl")):
         if capture.stem in ("grpc_health_v1", "keepalive_11s"):
             continue  # no calls of the scheduler
         for sample in samples_of(capture):
-            reader = GenerateReader(want_logprobs=True)
+            reader = everything()
             expected = reference.GenerateReader()
             for message in sample:
                 reader.feed(message)
@@ -380,5 +511,14 @@ def test_agrees_with_protobuf_on_what_a_real_engine_sent(corpus: Path) -> None:
                 assert [token for token, _, _ in logprobs] == ids, capture.stem
             if reader.finish_reason is not None and capture.stem not in CROSSED:
                 assert len(ids) == reader.completion_tokens, capture.stem
+            if reader.selected_logprobs:
+                assert len(reader.selected_logprobs) == len(ids), capture.stem
+            if reader.input_logprobs is not None:
+                assert len(reader.input_logprobs) == reader.prompt_tokens, capture.stem
+                assert [value is None for _, value, _ in reader.input_logprobs].count(True) == 1
             tokens += len(ids)
+            prompts += reader.input_logprobs is not None
+            rows += len(reader.selected_logprobs)
+            prefills += reader.next_top is not None
     assert tokens > 1000
+    assert min(prompts, rows, prefills) > 0

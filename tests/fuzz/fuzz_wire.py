@@ -6,7 +6,7 @@ them, with a length now and then that is not true. Hostile bytes may raise Value
 nothing else.
 
 What the reader says must also be possible: no more ids than bytes to hold them, the same
-ids whether log probabilities are wanted or not. That they are the right ones is for
+ids whatever else is wanted. That they are the right ones is for
 tests/fast/test_wire.py to show, against protobuf.
 """
 
@@ -20,25 +20,36 @@ from tests.fast.messages import varint
 from tests.fuzz.run import Script, fuzz
 
 # The numbers that mean something, by depth: a response, a chunk or an end, log probabilities.
+# The second table is for what few requests ask for.
 NUMBERS = (
-    (2, 3, 2, 3, 4, 1),
-    (1, 5, 6, 1, 2, 3, 4, 8, 9, 12),
-    (1, 2, 3, 1, 2),
-    (1, 2),
+    (
+        (2, 3, 2, 3, 4, 1),
+        (1, 5, 6, 1, 2, 3, 4, 8, 9, 12),
+        (1, 2, 3, 1, 2),
+        (1, 2),
+    ),
+    (
+        (2, 3),
+        (1, 5, 6, 7, 10),
+        (1, 2, 3, 4),
+        (1, 2),
+    ),
 )
-DEEPEST = len(NUMBERS) - 1
+DEEPEST = len(NUMBERS[0]) - 1
 MOST_FIELDS = 5
 
 
-def message(script: Script, depth: int = 0) -> bytes:
+def message(script: Script, table: int, depth: int = 0) -> bytes:
     """A message of a few fields."""
-    return b"".join(field(script, depth) for _ in range(1 + script.number() % MOST_FIELDS))
+    return b"".join(field(script, table, depth) for _ in range(1 + script.number() % MOST_FIELDS))
 
 
-def field(script: Script, depth: int) -> bytes:
+def field(script: Script, table: int, depth: int) -> bytes:
     """One field; most of them are of a kind that the reader knows."""
     kind = script.number()
-    number = script.choice(NUMBERS[depth]) if kind % 32 else script.choice((0, 15, 16, 2**28))
+    number = (
+        script.choice(NUMBERS[table][depth]) if kind % 32 else script.choice((0, 15, 16, 2**28))
+    )
     if kind < 64:
         return varint(number << 3) + varint(script.number(script.choice((1, 2, 4, 8))))
     if kind < 80:
@@ -48,7 +59,7 @@ def field(script: Script, depth: int) -> bytes:
     if kind == 84:
         return varint(number << 3 | script.number() % 8) + script.blob()
     if kind % 8 and (depth == 0 or (kind >= 160 and depth < DEEPEST)):
-        content = message(script, depth + 1)
+        content = message(script, table, depth + 1)
     elif kind % 8:
         content = b"".join(varint(script.number(1 + kind % 5)) for _ in range(kind % 9))
     else:
@@ -92,13 +103,21 @@ def is_whole(content: bytes, depth: int = 0) -> bool:
     return True
 
 
+def prompt(reader: GenerateReader) -> list[tuple[int, float | None, list[tuple[int, float]]]]:
+    """The scores of the prompt so far."""
+    return reader.input_logprobs or []
+
+
 def one_input(data: bytes) -> Counter[str]:
     """Follows one sample through a list of messages."""
     script = Script(data)
-    readers = GenerateReader(want_logprobs=True), GenerateReader()
+    full = GenerateReader(True, keep_ids=True, want_input_logprobs=True, want_selected=True)
+    readers = full, GenerateReader()
+    total = 0
     reached: Counter[str] = Counter()
     while script:
-        content = script.blob() if script.number() % 8 == 0 else message(script)
+        form = script.number() % 8
+        content = script.blob() if form == 0 else message(script, form // 6)
         reached["messages"] += 1
         failures: list[str] = []
         for reader in readers:
@@ -119,11 +138,18 @@ def one_input(data: bytes) -> Counter[str]:
         if failures:
             reached["malformed"] += 1
             break  # as the owner does: the sample has failed
+        total += len(ids)
+        assert len(full.output_ids) == total
+        # With no id there may be one row, for the token that would have come.
+        assert len(full.selected_logprobs) <= max(total, 1)
+        assert all(value is None or isinstance(value, float) for _, value, _ in prompt(full))
         assert ids == without
         for name in ("finish_reason", "matched_stop", "failure", "completion_tokens"):
             assert getattr(readers[0], name) == getattr(readers[1], name)
         reached["ids"] += len(ids)
         reached["logprobs"] += len(logprobs)
+        reached["rows"] += len(full.selected_logprobs)
+        reached["prompts"] += bool(prompt(full))
         reached["ends"] += readers[0].finish_reason is not None
     return reached
 

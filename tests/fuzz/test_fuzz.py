@@ -69,6 +69,8 @@ def test_any_bytes_for_the_wire_reader() -> None:
     assert reached["malformed"] > INPUTS // 10
     assert reached["ids"] > INPUTS // 2
     assert reached["logprobs"] > INPUTS // 100
+    assert reached["rows"] > INPUTS // 1000
+    assert reached["prompts"] > INPUTS // 1000
     assert reached["ends"] > INPUTS // 10
 
 

@@ -9,8 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sglrouter._fast.chunked import BodyWriter
+from sglrouter._fast.sse import ChunkFramer
+from sglrouter._proto import scheduler
 from sglrouter.output.detokenizer import DetokenizerFactory
-from sglrouter.output.sample import Sample, TokenLogprob
+from sglrouter.output.sample import PromptLogprob, Sample, Speculation, TokenLogprob
 from tests.fast import messages, reference
 from tests.fast.messages import Style
 from tests.fast.profile import soak
@@ -315,3 +318,166 @@ def test_logprobs_wait_for_their_text() -> None:
     assert sample.feed([messages.chunk(it, 2, top=0)]) == (b"", [])
     text, logprobs = sample.feed([messages.chunk(ids_of("s"), 3, top=0)])
     assert (text, [entry.token for entry in logprobs]) == (b"is", [*it, *ids_of("s")])
+
+
+class Kept(NamedTuple):
+    """All that a sample gathers by position."""
+
+    output_ids: list[int]
+    output_logprobs: list[TokenLogprob]
+    selected_logprobs: list[list[tuple[int, float]]]
+    input_logprobs: list[PromptLogprob] | None
+
+
+SELECTED = [3, 4]
+PROMPT = messages.prompt_scores([7, 8, 9], top=1)
+
+
+def keep(parts: Sequence[Sequence[bytes]], **kwargs: Any) -> Kept:
+    """Feeds a sample that gathers everything; joins its deltas to check them against `run`."""
+    sample = Sample(
+        FACTORY,
+        logprobs=True,
+        keep_ids=True,
+        input_logprobs=True,
+        selected_logprobs=True,
+        **kwargs,
+    )
+    assert run(sample, parts) == run(Sample(FACTORY, logprobs=True, **kwargs), parts)
+    again = Sample(FACTORY, keep_ids=True, **kwargs)
+    shown: list[int] = []
+    for part in parts:
+        again.feed(part)
+        assert again.output_ids[: len(shown)] == shown, "what was shown was taken back"
+        shown = list(again.output_ids)
+        if again.finish_reason is not None:
+            break
+    assert shown == sample.output_ids
+    return Kept(
+        sample.output_ids, sample.output_logprobs, sample.selected_logprobs, sample.input_logprobs
+    )
+
+
+@pytest.mark.soak
+@soak
+@given(
+    data=st.data(),
+    ids=st.lists(tokens, min_size=1, max_size=14),
+    end=ends,
+    kwargs=options,
+    style=st.sampled_from(Style),
+)
+def test_cutting_does_not_change_what_is_gathered(
+    data: st.DataObject,
+    ids: list[int],
+    end: tuple[str, int | str | None],
+    kwargs: dict[str, Any],
+    style: Style,
+) -> None:
+    reason, matched = end
+
+    def sequence(deltas: Sequence[Sequence[int]]) -> list[bytes]:
+        return messages.with_scores(
+            messages.sample(deltas, style, reason, matched=matched, top=1),
+            selected=SELECTED,
+            prompt=PROMPT,
+        )
+
+    whole = sequence([ids])
+    kept = keep([whole], **kwargs)
+    assert kept.output_ids == ids[: len(kept.output_ids)]
+    assert [entry.token for entry in kept.output_logprobs] == kept.output_ids
+    assert kept.selected_logprobs == [
+        messages.selected_row(position, SELECTED) for position in range(len(kept.output_ids))
+    ]
+    assert kept.input_logprobs == PROMPT
+    result = run(Sample(FACTORY, logprobs=True, **kwargs), [whole])
+    if not isinstance(result.matched_stop, str) or result.matched_stop not in kwargs["stop"]:
+        assert kept.output_ids == ids
+
+    deltas = data.draw(cut_up(ids))
+    for parts in ([[each] for each in sequence(deltas)], data.draw(cut_up(sequence(deltas)))):
+        assert keep(parts, **kwargs) == kept
+
+
+@pytest.mark.parametrize("keep_stop", [True, False])
+def test_ids_end_with_the_token_that_holds_the_end_of_the_stop_string(keep_stop: bool) -> None:
+    (pair,) = models.ids_of(TOKENIZER, "abab")
+    ids = [*ids_of("x"), pair, *ids_of("yz")]
+    sequence = messages.with_scores(
+        [messages.chunk([token], i + 1, top=0) for i, token in enumerate(ids)], selected=SELECTED
+    )
+    kept = keep([sequence], stop=["ba"], keep_stop=keep_stop)
+    assert kept.output_ids == ids[:2]
+    assert [entry.token for entry in kept.output_logprobs] == ids[:2]
+    assert len(kept.selected_logprobs) == 2
+
+
+def test_the_id_that_stopped_a_sample_is_kept_with_its_score() -> None:
+    ids = [*ids_of("a"), EOS]
+    kept = keep([messages.sample([ids], reason="stop", matched=EOS, top=0)], eos_ids=[EOS])
+    assert kept.output_ids == [entry.token for entry in kept.output_logprobs] == ids
+
+
+def test_looking_at_what_is_gathered_copies_nothing() -> None:
+    sample = Sample(
+        FACTORY,
+        stop=["x"],
+        logprobs=True,
+        keep_ids=True,
+        input_logprobs=True,
+        selected_logprobs=True,
+    )
+    sequence = messages.with_scores(
+        [messages.chunk(ids_of("a"), 1, top=0)], selected=SELECTED, prompt=PROMPT
+    )
+    sample.feed(sequence)
+    for name in ("output_ids", "output_logprobs", "selected_logprobs", "input_logprobs"):
+        assert getattr(sample, name) is getattr(sample, name)
+
+
+def test_nothing_is_gathered_unless_asked_for() -> None:
+    sample = Sample(FACTORY, logprobs=True)
+    sequence = messages.sample([ids_of("ab")], top=0)
+    run(sample, [messages.with_scores(sequence, selected=SELECTED, prompt=PROMPT)])
+    assert not any([sample.output_ids, sample.output_logprobs, sample.selected_logprobs])
+    assert sample.input_logprobs is None
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "short"),
+    [
+        ({}, True),
+        ({"logprobs": True}, False),
+        ({"keep_ids": True}, False),
+        ({"input_logprobs": True}, False),
+        ({"selected_logprobs": True}, False),
+    ],
+)
+def test_what_is_gathered_does_not_go_the_short_way(kwargs: dict[str, Any], short: bool) -> None:
+    sample = Sample(FACTORY, **kwargs)
+    framer = ChunkFramer("id", 0, "model", 0)
+    sink = sample.sink(None, framer, BodyWriter(-1, False), lambda: None)
+    assert (sink is not None) == short
+
+
+def test_a_prefill_ends_with_no_text_and_the_likeliest_next() -> None:
+    top = scheduler.OutputLogProbs(
+        top_logprobs=[scheduler.TopLogProbs(token_ids=[5], values=[-0.5])]
+    )
+    complete = scheduler.GenerateComplete(finish_reason="length", output_logprobs=top)
+    message = scheduler.GenerateResponse(complete=complete).SerializeToString()
+    sample = Sample(FACTORY, logprobs=True, keep_ids=True)
+    assert sample.feed([message]) == (b"", [])
+    assert (sample.finish_reason, sample.output_ids) == ("length", [])
+    assert sample.next_top == [(5, -0.5)]
+
+
+def test_speculation_is_what_the_engine_says() -> None:
+    complete = scheduler.GenerateComplete(
+        output_ids=[5], completion_tokens=1, spec_accepted_tokens=3, spec_draft_tokens=8
+    )
+    sample = Sample(FACTORY)
+    assert sample.speculation == Speculation(0, 0)
+    sample.feed([scheduler.GenerateResponse(complete=complete).SerializeToString()])
+    assert sample.speculation == Speculation(draft_tokens=8, accepted_tokens=3)

@@ -114,6 +114,22 @@ def test_prefill_only_has_one_row_of_what_would_come(
     assert len(reply.complete.input_logprobs.token_ids) == 4
 
 
+@pytest.mark.parametrize("stream", [True, False])
+def test_prefill_only_scores_the_selected_ids_once(
+    sim: SimulatedEngine, client: EngineClient, stream: bool
+) -> None:
+    sim.script([20])
+    reply = client.generate(
+        request(stream=stream, max_new_tokens=0, logprobs=True, selected=[20, 5])
+    )
+    scores = [each.output_logprobs for each in reply.chunks]
+    for part in [*scores, reply.complete.output_logprobs]:
+        (row,) = part.token_ids_logprobs
+        assert list(row.token_ids) == [20, 5]
+        assert row.values[0] > row.values[1]
+        assert not part.token_ids
+
+
 def test_a_forced_token_is_the_likeliest(sim: SimulatedEngine, client: EngineClient) -> None:
     sim.script([20])
     reply = client.generate(

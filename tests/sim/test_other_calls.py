@@ -161,6 +161,21 @@ def test_flush_cache(sim: SimulatedEngine, client: EngineClient) -> None:
     assert client.generate(asked).complete.cached_tokens == 0
 
 
+def test_flush_cache_waits_for_an_idle_engine(sim: SimulatedEngine, client: EngineClient) -> None:
+    sim.options.token_delay = 0.05
+    busy = client.start("Generate", request(ignore_eos=True))
+    busy.read(1)
+    reply = client.call("FlushCache", common.FlushCacheRequest(timeout_s=0.2))
+    message = reply.messages[0]
+    assert (message.success, message.message) == (False, "Timed out waiting for idle state.")
+    waiting = client.start("FlushCache", common.FlushCacheRequest(timeout_s=9.0))
+    sim.wait_until(lambda: len(sim.unary_calls) == 2)
+    message = client.call("FlushCache", common.FlushCacheRequest()).messages[0]
+    assert message.message == "Another flush_cache is already in progress."
+    busy.cancel()
+    assert waiting.finish().messages[0].success
+
+
 def test_profiling_fails_inside_the_answer(client: EngineClient) -> None:
     def call(name: str) -> bool:
         kind = common.StartProfileRequest if name == "StartProfile" else common.StopProfileRequest
@@ -222,6 +237,21 @@ def test_embeddings_are_unit_vectors_of_the_ids(
     assert len(sim.embeds) == 5
 
 
+def test_a_classifiers_vector_has_a_value_for_each_label(
+    start_engine: StartEngine, connect: Connect, model_path: Path, tmp_path: Path
+) -> None:
+    labels = {"0": "no", "1": "maybe", "2": "yes"}
+    folder = shutil.copytree(model_path, tmp_path / "classifier")
+    config = json.loads((folder / "config.json").read_text())
+    config |= {"architectures": ["TestForSequenceClassification"], "id2label": labels}
+    (folder / "config.json").write_text(json.dumps(config))
+    client = connect(start_engine(embedding=True, model=folder))
+    assert client.call("Embed", embed([10])).messages[0].embedding_dim == 3
+    info = client.call("GetModelInfo", pb.GetModelInfoRequest()).messages[0]
+    assert json.loads(info.id2label_json) == labels
+    assert info.num_labels == 3
+
+
 def test_embed_refusals_and_silence(start_engine: StartEngine, connect: Connect) -> None:
     sim = start_engine(embedding=True)
     client = connect(sim)
@@ -243,6 +273,15 @@ def test_embed_on_a_generation_model(client: EngineClient) -> None:
 def test_metadata_is_recorded(sim: SimulatedEngine, client: EngineClient) -> None:
     client.generate(request(max_new_tokens=1))
     assert sim.metadata[0]["user-agent"].startswith("grpc-python/")
+
+
+def test_calls_are_remembered(sim: SimulatedEngine, client: EngineClient) -> None:
+    client.call("GetLoads", pb.GetLoadsRequest(include=["core"]))
+    client.call("StopProfile", common.StopProfileRequest())
+    first, second = sim.unary_calls
+    assert (first.method, list(first.request.include)) == ("GetLoads", ["core"])
+    assert first.metadata["user-agent"].startswith("grpc-python/")
+    assert second.method == "StopProfile"
 
 
 def test_calls_from_many_threads_at_once(sim: SimulatedEngine, client: EngineClient) -> None:
