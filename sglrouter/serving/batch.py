@@ -1,0 +1,94 @@
+"""An answer that is made of many short calls: embeddings, scores, rankings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from sglrouter.backend.batch import Batch
+from sglrouter.backend.channel import Metadata
+from sglrouter.backend.pool import Engine
+from sglrouter.errors import BadRequest, RouterError
+from sglrouter.serving.inputs import taking_turns
+from sglrouter.serving.service import Service
+
+
+class BatchAnswer:
+    """The calls of one request under way; they begin when it is collected.
+
+    Args:
+        batch: The calls.
+        read: Takes the number of a call and its answer; may raise RouterError.
+        body: Makes the body, once all have been read.
+        pause: Called now and then where reading takes long, to let others go on.
+        explain: Makes of an engine's failure what the client shall be told.
+        ignored: The request's fields that nothing is done about.
+    """
+
+    def __init__(
+        self,
+        batch: Batch,
+        read: Callable[[int, bytes], None],
+        body: Callable[[], bytes],
+        *,
+        pause: Callable[[], object],
+        explain: Callable[[RouterError], RouterError] = lambda error: error,
+        ignored: Sequence[str] = (),
+    ) -> None:
+        self._batch = batch
+        self._read = read
+        self._body = body
+        self._pause = pause
+        self._explain = explain
+        self.ignored = ignored
+
+    def collect(self) -> bytes:
+        """Makes the calls and waits for all of them; returns the body.
+
+        Raises:
+            RouterError: The engine failed, or the client is gone.
+        """
+        answers = self._batch.answers()
+        try:
+            for number, message in taking_turns(answers, self._pause):
+                self._read(number, message)
+        except RouterError as error:
+            explained = self._explain(error)
+            if explained is error:
+                raise
+            raise explained from error
+        finally:
+            answers.close()
+        return self._body()
+
+    def client_gone(self) -> None:
+        """Says that the client has left: nothing goes on."""
+        self._batch.client_gone()
+
+
+def batch_of(
+    service: Service, engine: Engine, method: str, requests: Sequence[bytes], metadata: Metadata
+) -> Batch:
+    """Calls of an engine within the operator's deadlines."""
+    settings = service.settings
+    return Batch(
+        engine.channel,
+        method,
+        requests,
+        timeout=settings.request_timeout,
+        call_timeout=min(settings.request_timeout, settings.first_token_timeout),
+        metadata=metadata,
+    )
+
+
+def refuse_given(request: object, fields: Sequence[str], why: str) -> None:
+    """Refuses fields that would change the answer, but that nothing can be done about.
+
+    Raises:
+        BadRequest: One of them asks for something.
+    """
+    for field in fields:
+        value = getattr(request, field)
+        if value is not None and value is not False:
+            raise BadRequest(
+                f"{field} cannot be served: {why}", code="unsupported_parameter", param=field
+            )
