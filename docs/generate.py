@@ -4,10 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-from sglrouter.config import settings_table
+from sglrouter.backend.connect import connector
+from sglrouter.backend.pool import Pool
+from sglrouter.config import Settings, parse_endpoint, settings_table
+from sglrouter.http.openapi import document
+from sglrouter.http.routes import routes
+from sglrouter.model import load_model
 from sglrouter.output.formats.registry import TOOL_FORMATS
 from sglrouter.output.reasoning import REASONING_FORMATS
+from sglrouter.serving.service import Service
+from sglrouter.sim.options import TINY_MODEL
 
 INTRODUCTION = """\
 # Configuration
@@ -96,6 +104,85 @@ def parsers() -> str:
     return PARSERS + "\n".join(lines) + "\n"
 
 
+REFERENCE = """\
+# API reference
+
+Generated from the types of requests and answers by `make docs`; the router serves the same as an
+OpenAPI 3.1 document at `/openapi.json`. [api.md](api.md) says what it all means.
+
+Unless something else is said, a request is a JSON object, an answer too, and null is the same as
+left out. Fields that are not listed are accepted and do nothing. Every error is an
+[ErrorBody](#errorbody).
+
+"""
+
+
+def reference() -> str:
+    """The text of docs/reference.md."""
+    settings = Settings(tokenizer=str(TINY_MODEL))
+    model = load_model(settings, TINY_MODEL)
+    pool = Pool([parse_endpoint(text) for text in settings.engine], connector("grpcio"))
+    described = document(routes(Service(settings, model, pool)))
+    families: dict[str, list[str]] = {}
+    for path, methods in described["paths"].items():
+        for method, operation in methods.items():
+            family = families.setdefault(operation["tags"][0], [])
+            family += _operation(method.upper(), path, operation)
+    lines = [line for name, family in families.items() for line in (f"## {name}", "", *family)]
+    lines += ["## Types", ""]
+    for name, schema in sorted(described["components"]["schemas"].items()):
+        lines += [f"### {name}", "", schema.get("description", ""), "", *_fields(schema)]
+    return REFERENCE + "\n".join(lines).rstrip() + "\n"
+
+
+def _operation(method: str, path: str, operation: Mapping[str, Any]) -> list[str]:
+    lines = [f"### {method} {path}", "", f"{operation['summary']}.", ""]
+    for parameter in operation.get("parameters", ()):
+        meaning = f": {parameter['description']}" if "description" in parameter else ""
+        lines.append(f"- `{parameter['name']}` in the {parameter['in']}{meaning}")
+    if "requestBody" in operation:
+        schema = operation["requestBody"]["content"]["application/json"]["schema"]
+        left_out = "" if operation["requestBody"]["required"] else ", or nothing"
+        lines.append(f"- Request: {_type(schema)}{left_out}")
+    for kind, content in operation["responses"]["200"]["content"].items():
+        schema = content["schema"]
+        answer = schema["description"] if kind == "text/event-stream" else _type(schema)
+        lines.append(f"- Answer: {answer}")
+    return [*lines, ""]
+
+
+def _fields(schema: Mapping[str, Any]) -> list[str]:
+    if "properties" not in schema:
+        return [_type(schema), ""]
+    lines = ["| field | type | meaning |", "|---|---|---|"]
+    required = schema.get("required", ())
+    for name, field in schema["properties"].items():
+        mark = " (required)" if name in required else ""
+        lines.append(f"| `{name}` | {_type(field)}{mark} | {field.get('description', '')} |")
+    return [*lines, ""]
+
+
+def _type(schema: Mapping[str, Any]) -> str:
+    """A JSON Schema in words; null is said of all types at once."""
+    if "$ref" in schema:
+        name = schema["$ref"].rpartition("/")[2]
+        return f"[{name}](#{name.lower()})"
+    if "anyOf" in schema:
+        kinds = [_type(kind) for kind in schema["anyOf"] if kind != {"type": "null"}]
+        return " or ".join(kinds)
+    if "enum" in schema:
+        return " or ".join(f"`{value}`" for value in schema["enum"])
+    if "const" in schema:
+        return f"`{schema['const']}`"
+    kind = schema.get("type", "anything")
+    if kind == "array":
+        return f"list of {_type(schema['items'])}" if schema.get("items") else "list"
+    if kind == "object" and isinstance(schema.get("additionalProperties"), Mapping):
+        return f"map to {_type(schema['additionalProperties'])}"
+    return str(kind)
+
+
 if __name__ == "__main__":
+    Path(__file__).with_name("reference.md").write_text(reference())
     Path(__file__).with_name("configuration.md").write_text(configuration())
     Path(__file__).with_name("parsers.md").write_text(parsers())

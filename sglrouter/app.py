@@ -8,15 +8,12 @@ cannot cross a fork, the connections to the engines, is made on first use.
 from __future__ import annotations
 
 import logging
-import sys
-from pathlib import Path
-from subprocess import PIPE, run
 
 import falcon
-import msgspec
 
 from sglrouter.backend.connect import connector
 from sglrouter.backend.pool import Pool
+from sglrouter.backend.tokenizer_fetch import model_directory
 from sglrouter.config import Settings, load_settings, parse_endpoint
 from sglrouter.errors import ConfigError
 from sglrouter.http import failures
@@ -36,15 +33,19 @@ class Router(falcon.App[falcon.Request, falcon.Response]):
     Attributes:
         pool: The engines.
         model: The model they serve.
+        running: The requests under way.
     """
 
     def __init__(self, settings: Settings, model: Model, pool: Pool) -> None:
         super().__init__(middleware=[RequestIds()])
+        self.req_options.strip_url_path_trailing_slash = True
         self.model = model
         self.pool = pool
         failures.install(self)
         model.prompts.encoder.run = Offload(settings.tokenizer_threads)
-        for route in routes(Service(settings, model, pool)):
+        service = Service(settings, model, pool)
+        self.running = service.running
+        for route in routes(service):
             self.add_route(route.path, route.resource, suffix=route.suffix)
 
 
@@ -69,28 +70,6 @@ def create_app(settings: Settings | None = None) -> Router:
     )
     endpoints = [parse_endpoint(text) for text in settings.engine]
     return Router(settings, model, Pool(endpoints, connector(settings.channel)))
-
-
-def model_directory(settings: Settings) -> Path:
-    """The folder with the model's files, fetched from an engine if none is set.
-
-    The fetch is a process of its own: a master that has used grpcio must not fork.
-
-    Raises:
-        ConfigError: There is no such folder, or no engine sends the files.
-    """
-    if settings.tokenizer:
-        return Path(settings.tokenizer)
-    done = run(
-        [sys.executable, "-m", "sglrouter.backend.tokenizer_fetch"],
-        input=msgspec.json.encode(settings),
-        stdout=PIPE,
-        check=False,
-    )
-    answer = done.stdout.decode().strip()
-    if done.returncode:
-        raise ConfigError(answer or "tokenizer: cannot be fetched from an engine")
-    return Path(answer)
 
 
 def application() -> Router:

@@ -120,6 +120,10 @@ class Encoder:
         """
         return memoryview(self._ends.add(self._ids(text))).cast("I")
 
+    def with_ends(self, ids: memoryview) -> memoryview:
+        """Ids, as encode() returns them, with the special tokens of encode_raw()."""
+        return memoryview(self._ends.add(bytes(ids))).cast("I")
+
     def counts(self) -> dict[str, int]:
         """What has been done so far, by name."""
         return {"offloaded": self._offloaded, **self._library.counts()}

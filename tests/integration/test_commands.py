@@ -56,7 +56,7 @@ def test_serve_takes_its_flags(tiny_model: Path) -> None:
                     assert time.monotonic() < deadline
                     time.sleep(0.05)
             assert [model["id"] for model in models["data"]] == ["named"]
-            answer = httpx.post(f"{url}/v1/chat/completions", json=chat_body()).json()
+            answer = httpx.post(f"{url}/v1/chat/completions", json=chat_body(model="named")).json()
             assert answer["choices"][0]["message"]["content"] == "served"
             assert len(httpx.get(f"{url}/health").json()["engines"]) == 2
         finally:

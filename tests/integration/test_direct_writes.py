@@ -147,8 +147,11 @@ def test_the_access_log_counts_what_was_written(
 @pytest.mark.usefixtures("native")  # grpcio's windows are larger than this stream
 @pytest.mark.parametrize("plain", [True, False])
 def test_a_stalled_client_stalls_its_own_stream_alone(
-    router: RouterProcess, engine: SimulatedEngine, plain: bool
+    start_router: StartRouter, engine: SimulatedEngine, tiny_model: Path, plain: bool
 ) -> None:
+    router = start_router(
+        engine=f"grpc://{engine.address}", tokenizer=tiny_model, unknown_models="accept"
+    )
     # Some eight megabytes of events, more than the sockets between hold: it is the model's
     # name that makes them large, or the log probabilities.
     tokens = 10_000 if plain else 3500

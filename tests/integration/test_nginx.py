@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import re
@@ -301,3 +302,65 @@ def test_request_ids(nginx: Nginx) -> None:
     own = nginx.http.get("/liveness", headers={"X-Request-Id": 'two "words"'})
     assert re.fullmatch("[0-9a-f]{32}", own.headers["x-request-id"])
     assert " id=client-1.2\n" in nginx.log
+
+
+@pytest.fixture(scope="module")
+def open_nginx(
+    binary: str, router: RouterProcess, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Nginx]:
+    """One that lets other machines in, which here have other loopback addresses."""
+    nginx = Nginx(binary, tmp_path_factory.mktemp("open"), router.port)
+    site = nginx.folder / "site.conf"
+    text = site.read_text()
+    assert text.count("    # allow 10.0.0.0/8;") == 1
+    site.write_text(text.replace("    # allow 10.0.0.0/8;", "    allow 127.0.0.0/8;"))
+    nginx.start()
+    yield nginx
+    nginx.stop()
+
+
+def ask(nginx: Nginx, method: str, path: str, source: str) -> tuple[int, bytes]:
+    """Sends the path as it is, from an address of our own."""
+    connection = http.client.HTTPConnection(
+        "127.0.0.1", nginx.port, timeout=PATIENCE, source_address=(source, 0)
+    )
+    try:
+        connection.request(method, path)
+        response = connection.getresponse()
+        return response.status, response.read()
+    finally:
+        connection.close()
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/flush_cache",
+        "/flush_cache?timeout=1",
+        "/flush_cache/",
+        "//flush_cache",
+        "/%66lush_cache",
+        "/./flush_cache",
+        "/v1/../flush_cache",
+        "/start_profile",
+        "/stop_profile",
+        "/abort_request",
+    ],
+)
+def test_only_this_machine_controls_the_engines(open_nginx: Nginx, method: str, path: str) -> None:
+    status, body = ask(open_nginx, method, path, "127.0.0.2")
+    assert status == 403
+    assert json.loads(body)["error"]["code"] == "forbidden"
+
+
+def test_what_does_not_control_the_engines_is_for_all(open_nginx: Nginx) -> None:
+    for path in ("/v1/models", "/health", "/server_info", "/v1/loads"):
+        assert ask(open_nginx, "GET", path, "127.0.0.2")[0] == 200
+    assert ask(open_nginx, "POST", "/flush_cache", "127.0.0.1")[0] == 200
+
+
+def test_who_may_not_come_in_is_told_in_json(nginx: Nginx) -> None:
+    status, body = ask(nginx, "GET", "/v1/models", "127.0.0.2")
+    assert status == 403
+    assert json.loads(body)["error"]["code"] == "forbidden"

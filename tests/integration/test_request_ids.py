@@ -28,9 +28,9 @@ def test_the_clients_own_id_comes_back(router: RouterProcess, given: str, stream
         assert response.headers["x-request-id"] == given
 
 
-@pytest.mark.parametrize("given", ["", "x" * 129, "two words", "\u00e9".encode(), b"tab\there"])
-def test_an_id_that_is_not_fit_is_replaced(router: RouterProcess, given: str | bytes) -> None:
-    response = router.http.get("/liveness", headers={"X-Request-ID": given})
+@pytest.mark.parametrize("given", [b"", b"x" * 129, b"two words", b"\xc3\xa9", b"tab\there"])
+def test_an_id_that_is_not_fit_is_replaced(router: RouterProcess, given: bytes) -> None:
+    response = router.http.get("/liveness", headers={b"X-Request-ID": given})
     assert len(response.headers["x-request-id"]) == 32
 
 

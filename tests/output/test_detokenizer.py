@@ -161,3 +161,39 @@ def test_special_tokens_that_are_markers_are_text(make: Callable[[], Tokenizer])
     assert text.count("<|call|>") == 2
     if factory.vocabulary is not None:
         assert text == "<|call|><|call|>"
+
+
+@pytest.mark.parametrize(
+    "tokenizer",
+    [models.byte_fallback(strip=True), models.byte_fallback(strip=False), *TOKENIZERS.values()],
+)
+@given(data=st.data(), skip=st.booleans())
+def test_the_text_of_all_ids_at_once(tokenizer: Tokenizer, data: st.DataObject, skip: bool) -> None:
+    characters = data.draw(st.lists(character_ids(tokenizer), max_size=30))
+    ids = [token for character in characters for token in character]
+    text = DetokenizerFactory(tokenizer).text(ids, skip_special=skip)
+    assert text == tokenizer.decode(ids, skip_special_tokens=skip)
+
+
+@given(data=st.data(), skip=st.booleans())
+def test_the_text_of_any_bytes_at_once(data: st.DataObject, skip: bool) -> None:
+    tokenizer = models.byte_level(("hello", " wörld", "日本"))
+    ids = data.draw(st.lists(st.integers(0, tokenizer.get_vocab_size() + 2), max_size=30))
+    text = DetokenizerFactory(tokenizer).text(ids, skip_special=skip)
+    assert text == tokenizer.decode(ids, skip_special_tokens=skip)
+
+
+def test_a_long_text_is_made_in_turns() -> None:
+    tokenizer = models.byte_level(("日本",))
+    turns: list[None] = []
+    word = tokenizer.encode("日本", add_special_tokens=False).ids
+    # The turns begin inside of characters, too.
+    ids = [*tokenizer.encode("é", add_special_tokens=False).ids, *word * 70_001]
+    text = DetokenizerFactory(tokenizer).text(
+        ids, skip_special=True, pause=lambda: turns.append(None)
+    )
+    assert text == tokenizer.decode(ids)
+    assert len(turns) >= len(ids) // 20_000
+    few: list[None] = []
+    DetokenizerFactory(tokenizer).text(word, skip_special=True, pause=lambda: few.append(None))
+    assert few == []

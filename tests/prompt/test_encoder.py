@@ -85,6 +85,7 @@ def test_raw_text_gets_what_the_post_processor_adds(
         for library in (ReferenceLibrary(changed), fast):
             encoder = Encoder(library, ends_of(changed))
             assert encoder.encode_raw(text).tolist() == first + bare + last
+            assert encoder.with_ends(encoder.encode(text)).tolist() == first + bare + last
 
 
 def test_raw_text_that_brings_them_gets_no_second_ones(tokenizer: tokenizers.Tokenizer) -> None:

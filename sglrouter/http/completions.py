@@ -1,0 +1,24 @@
+"""POST /v1/completions."""
+
+from __future__ import annotations
+
+import falcon
+
+from sglrouter.http.answering import let_others_go_on, respond
+from sglrouter.http.bodies import read_body
+from sglrouter.http.request_id import metadata_of
+from sglrouter.serving.completions import CompletionServing
+from sglrouter.serving.service import Service
+
+
+class Completions:
+    """Continues texts, streamed or whole."""
+
+    def __init__(self, service: Service) -> None:
+        self._settings = service.settings
+        self._serving = CompletionServing(service, let_others_go_on)
+
+    def on_post(self, req: falcon.Request, resp: falcon.Response) -> None:
+        """Handles one completion."""
+        body = read_body(req, self._settings.max_body)
+        respond(req, resp, self._serving.start(body, metadata_of(req)), self._settings.heartbeat)

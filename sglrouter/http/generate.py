@@ -1,0 +1,49 @@
+"""POST and PUT /generate and POST /abort_request, as SGLang's own server has them."""
+
+from __future__ import annotations
+
+import falcon
+
+from sglrouter.errors import BadRequest
+from sglrouter.http.answering import let_others_go_on, respond
+from sglrouter.http.bodies import read_body
+from sglrouter.http.request_id import metadata_of
+from sglrouter.schema.generate import decode_abort_request
+from sglrouter.serving.native import NativeServing
+from sglrouter.serving.service import Service
+
+
+class Generate:
+    """Answers native requests, streamed or whole."""
+
+    def __init__(self, service: Service) -> None:
+        self._settings = service.settings
+        self._serving = NativeServing(service, let_others_go_on)
+
+    def on_post(self, req: falcon.Request, resp: falcon.Response) -> None:
+        """Handles one request."""
+        body = read_body(req, self._settings.max_body)
+        respond(req, resp, self._serving.start(body, metadata_of(req)), self._settings.heartbeat)
+
+    on_put = on_post
+
+
+class AbortRequests:
+    """Stops requests by the names that their clients gave them."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    def on_post(self, req: falcon.Request, resp: falcon.Response) -> None:
+        """Stops one, or all; there need not be any."""
+        service = self._service
+        body = read_body(req, service.settings.max_body)
+        request = decode_abort_request(body, service.bounds)
+        if not request.abort_all and not request.rid:
+            raise BadRequest(
+                "Name the request to stop as rid, or set abort_all to true",
+                code="missing_rid",
+                param="rid",
+            )
+        service.running.abort_everywhere(None if request.abort_all else request.rid)
+        resp.content_length = 0
