@@ -1,36 +1,7 @@
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator
 from typing import Any
 
-CONTENT: int
-REASONING: int
-STRING: int
-DROP: int
-KEEP: int
-ONE_NEWLINE: int
-ALL_SPACE: int
-
-class Operation: ...
-
-class Pass(Operation):
-    def __init__(
-        self, to: int, markers: Iterable[bytes] = (), trim: int = 0, loose: bool = False
-    ) -> None: ...
-
-class Read(Operation):
-    def __init__(self, markers: Iterable[bytes], limit: int = 1024, peek: bool = False) -> None: ...
-
-class Match(Operation):
-    def __init__(self, literals: Iterable[bytes], skip_space: bool = False) -> None: ...
-
-class Peek(Operation): ...
-
-class Value(Operation):
-    def __init__(
-        self, python: bool = False, drop: bool = False, quote: bytes | None = None
-    ) -> None: ...
-
-class Text(Operation):
-    def __init__(self, limit: int = 1024) -> None: ...
+from sglrouter._fast.operations import Operation
 
 class OutputParser:
     called: int

@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from sglrouter._fast.parse import REASONING, OutputParser, Pass
+from sglrouter._fast.operations import REASONING, Pass
+from sglrouter._fast.parse import OutputParser
 from sglrouter.output.formats.program import PEEK, REST, Program, literal
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from sglrouter._fast.sse import ChunkFramer, escape_line_ends, json_string
+from sglrouter._fast.sse import ChunkFramer, Framer, TextFramer, escape_line_ends, json_string
 from tests.fast.reference import chunk_event, read_event
 
 LINE_ENDS = "\u0085\u2028\u2029"
@@ -125,6 +125,37 @@ def test_the_first_chunk_says_who_speaks() -> None:
 
 def test_a_model_name_that_is_no_text_does_not_break_the_stream() -> None:
     assert read_event(framer("\ud800").role())["model"] == "?"
+
+
+def text_event(text: str, model: str = "m", **rest: Any) -> dict[str, Any]:
+    choice = {"index": 2, "text": text, "logprobs": None, "finish_reason": None, **rest}
+    head = {"id": "cmpl-1", "object": "text_completion", "created": 7, "model": model}
+    return {**head, "choices": [choice]}
+
+
+@given(texts, texts, texts)
+@example("", "", LINE_ENDS)
+def test_text_completions_have_chunks_of_their_own(text: str, model: str, token: str) -> None:
+    framer = TextFramer("cmpl-1", 7, model, 2)
+    chunk = framer.content(text.encode())
+    assert read_event(chunk) == text_event(text, model)
+    check_has_no_line_end(chunk[:-2])
+    logprobs = {"tokens": [token]}
+    rendered = json.dumps(logprobs, ensure_ascii=False).encode()
+    chunk = framer.content(text.encode(), rendered)
+    assert read_event(chunk) == text_event(text, model, logprobs=logprobs)
+    check_has_no_line_end(chunk[:-2])
+
+
+@given(st.none() | st.integers(0, 2**32 - 1) | texts)
+def test_the_last_chunk_of_a_text_says_why_and_where(matched: int | str | None) -> None:
+    chunk = TextFramer("cmpl-1", 7, "m", 2).finish("length", matched)
+    assert read_event(chunk) == text_event("", finish_reason="length", matched_stop=matched)
+    check_has_no_line_end(chunk[:-2])
+
+
+def test_a_framer_of_no_kind_frames_nothing() -> None:
+    assert Framer().content(b"a") == b"a"
 
 
 @given(texts)

@@ -11,7 +11,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Generator
 from typing import Any
 
-from sglrouter._fast.parse import CONTENT, DROP, Match, Operation, OutputParser, Pass
+from sglrouter._fast.operations import CONTENT, DROP, Match, Operation, Pass
+from sglrouter._fast.parse import OutputParser
 from sglrouter.output.formats import json_calls
 from sglrouter.output.formats.program import PEEK, Format, Outcome, Program, Tools
 

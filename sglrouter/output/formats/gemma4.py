@@ -6,7 +6,8 @@ their own, without escapes.
 
 from __future__ import annotations
 
-from sglrouter._fast.parse import OutputParser, Read, Value
+from sglrouter._fast.operations import Read, Value
+from sglrouter._fast.parse import OutputParser
 from sglrouter.output.formats.json_calls import Calls
 from sglrouter.output.formats.marked_calls import marked
 from sglrouter.output.formats.program import PEEK, Outcome, Tools, literal

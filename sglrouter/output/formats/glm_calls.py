@@ -8,7 +8,8 @@ what they allow between them; white space between tags means nothing in any of t
 
 from __future__ import annotations
 
-from sglrouter._fast.parse import Match, OutputParser, Read
+from sglrouter._fast.operations import Match, Read
+from sglrouter._fast.parse import OutputParser
 from sglrouter.output.formats import json_calls
 from sglrouter.output.formats.call_blocks import CallBlocks, ReadCall, broken_or_cut
 from sglrouter.output.formats.program import PEEK, Format, Outcome, Tools

@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Any, NamedTuple
 
-from sglrouter._fast.parse import CONTENT, REASONING, Match, Operation, OutputParser, Pass, Read
+from sglrouter._fast.operations import CONTENT, REASONING, Match, Operation, Pass, Read
+from sglrouter._fast.parse import OutputParser
 from sglrouter.output.formats.marked_calls import DROP_REST
 from sglrouter.output.formats.program import JSON, PEEK, Format, Program, Tools
 

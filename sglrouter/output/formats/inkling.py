@@ -8,7 +8,8 @@ name. Names stand in front of calls only and are in the calls, too.
 
 from __future__ import annotations
 
-from sglrouter._fast.parse import CONTENT, REASONING, Match, OutputParser, Pass, Read
+from sglrouter._fast.operations import CONTENT, REASONING, Match, Pass, Read
+from sglrouter._fast.parse import OutputParser
 from sglrouter.output.formats.json_calls import call_object
 from sglrouter.output.formats.marked_calls import DROP_REST
 from sglrouter.output.formats.program import Format, Outcome, Program, Tools

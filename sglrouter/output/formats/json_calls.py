@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from typing import Any
 
-from sglrouter._fast.parse import Operation, OutputParser, Text, Value
+from sglrouter._fast.operations import Operation, Text, Value
+from sglrouter._fast.parse import OutputParser
 from sglrouter.output.formats.program import (
     JSON,
     PEEK,

@@ -5,7 +5,8 @@ from __future__ import annotations
 import secrets
 import string
 
-from sglrouter._fast.parse import REASONING, Match, OutputParser, Pass, Read
+from sglrouter._fast.operations import REASONING, Match, Pass, Read
+from sglrouter._fast.parse import OutputParser
 from sglrouter.output.formats.json_calls import Calls, call, calls, keyed_object
 from sglrouter.output.formats.marked_calls import Bare, marked
 from sglrouter.output.formats.program import PEEK, PYTHON, Format, Outcome, Program, Tools

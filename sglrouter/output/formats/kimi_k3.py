@@ -16,7 +16,8 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping
 from typing import Any
 
-from sglrouter._fast.parse import CONTENT, Match, Operation, OutputParser, Pass, Read
+from sglrouter._fast.operations import CONTENT, Match, Operation, Pass, Read
+from sglrouter._fast.parse import OutputParser
 from sglrouter.output.formats.marked_calls import DROP_REST
 from sglrouter.output.formats.program import JSON, Format, Outcome, Part, Program, Tools
 from sglrouter.output.formats.typed_values import Values, as_string

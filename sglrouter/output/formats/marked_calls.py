@@ -11,7 +11,8 @@ from collections.abc import Callable, Generator
 from enum import Enum, auto
 from typing import Any
 
-from sglrouter._fast.parse import CONTENT, DROP, Match, Operation, OutputParser, Pass
+from sglrouter._fast.operations import CONTENT, DROP, Match, Operation, Pass
+from sglrouter._fast.parse import OutputParser
 from sglrouter.output.formats.json_calls import QUOTES, Calls, calls
 from sglrouter.output.formats.program import PEEK, Format, Outcome, Program, Tools
 

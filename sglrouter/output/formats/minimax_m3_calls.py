@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping
 from typing import Any
 
-from sglrouter._fast.parse import CONTENT, Operation, OutputParser, Pass, Read
+from sglrouter._fast.operations import CONTENT, Operation, Pass, Read
+from sglrouter._fast.parse import OutputParser
 from sglrouter.output.formats.call_blocks import DROP_REST, broken_or_cut
 from sglrouter.output.formats.program import Format, Outcome, Part, Program, Tools, literal
 from sglrouter.output.formats.typed_values import Kind, Values, as_string, json_value, kind, types

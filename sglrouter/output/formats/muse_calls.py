@@ -8,7 +8,8 @@ role. What is for the user, or for the model itself, is text, whatever it looks 
 
 from __future__ import annotations
 
-from sglrouter._fast.parse import CONTENT, OutputParser, Pass, Read
+from sglrouter._fast.operations import CONTENT, Pass, Read
+from sglrouter._fast.parse import OutputParser
 from sglrouter.output.formats.call_blocks import DROP_REST
 from sglrouter.output.formats.program import Format, Outcome, Program, Tools, literal
 from sglrouter.output.formats.xml_calls import TaggedCalls

@@ -1,6 +1,6 @@
 """What every format's program is made of.
 
-A program is a generator over the operations of sglrouter._fast.parse. It reads a whole
+A program is a generator over the operations of sglrouter._fast.operations. It reads a whole
 output as if it were there, one operation after another, and returns at its end.
 """
 
@@ -12,15 +12,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from sglrouter._fast.parse import (
-    CONTENT,
-    Match,
-    Operation,
-    OutputParser,
-    Pass,
-    Peek,
-    Value,
-)
+from sglrouter._fast.operations import CONTENT, Match, Operation, Pass, Peek, Value
+from sglrouter._fast.parse import OutputParser
 
 Program = Generator[Operation, Any, None]
 Part = Generator[Operation, Any, "Outcome"]

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from sglrouter._fast.parse import CONTENT, OutputParser, Pass, Read, Value
+from sglrouter._fast.operations import CONTENT, Pass, Read, Value
+from sglrouter._fast.parse import OutputParser
 from sglrouter.output.formats.json_calls import Calls, call_object
 from sglrouter.output.formats.marked_calls import DROP_REST, marked
 from sglrouter.output.formats.program import (

@@ -12,7 +12,8 @@ from typing import Any
 
 import msgspec
 
-from sglrouter._fast.parse import CONTENT, Match, Operation, OutputParser, Pass, Read
+from sglrouter._fast.operations import CONTENT, Match, Operation, Pass, Read
+from sglrouter._fast.parse import OutputParser
 from sglrouter.output.formats.json_calls import call
 from sglrouter.output.formats.marked_calls import DROP_REST
 from sglrouter.output.formats.program import PEEK, Format, Outcome, Program, Tools, literal

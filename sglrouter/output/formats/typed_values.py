@@ -16,7 +16,8 @@ from typing import Any
 
 import msgspec
 
-from sglrouter._fast.parse import KEEP, STRING, Match, Operation, OutputParser, Pass, Read
+from sglrouter._fast.operations import KEEP, STRING, Match, Operation, Pass, Read
+from sglrouter._fast.parse import OutputParser
 from sglrouter.output.formats.program import PEEK, PYTHON
 
 # Schemas within schemas that are looked into, anyOf in anyOf.

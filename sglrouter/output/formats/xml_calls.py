@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from sglrouter._fast.parse import KEEP, ONE_NEWLINE, Match, OutputParser, Read
+from sglrouter._fast.operations import KEEP, ONE_NEWLINE, Match, Read
+from sglrouter._fast.parse import OutputParser
 from sglrouter.output.formats.call_blocks import CallBlocks, ReadCall, broken_or_cut
 from sglrouter.output.formats.program import JSON, PEEK, Format, Outcome, Tools, literal
 from sglrouter.output.formats.typed_values import Values, as_string

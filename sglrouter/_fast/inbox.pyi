@@ -1,0 +1,3 @@
+from sglrouter._fast.buffer import Buffer
+
+class Inbox(Buffer): ...

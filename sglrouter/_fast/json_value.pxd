@@ -1,0 +1,34 @@
+from cython cimport final
+from libc.stdint cimport uint8_t
+
+from sglrouter._fast.answer cimport Answer
+from sglrouter._fast.buffer cimport Buffer
+from sglrouter._fast.inbox cimport Inbox
+from sglrouter._fast.json_string cimport JsonString
+
+
+@final
+cdef class JsonValue:
+    cdef Inbox inbox
+    cdef Answer answer
+    cdef bint python        # it is written as in Python
+    cdef bytes quote        # what its strings stand in, too; None for nothing
+    cdef int state
+    cdef Buffer stack       # the open brackets
+    cdef Buffer token       # the beginning of a scalar or a bare word
+    cdef JsonString string
+    cdef bint after_comma
+
+    cdef void begin(self, bint python, bytes quote) noexcept
+    cdef object read(self)
+    cdef bint close(self) except -1
+    cdef uint8_t _top(self) noexcept
+    cdef void _end_part(self) noexcept
+    cdef int _cut_token(self) except -1
+    cdef int _mark_byte(self, uint8_t byte) except -2
+    cdef int _begin_string(self) except -1
+    cdef int _separate(self) except -1
+    cdef int _close_bracket(self, uint8_t byte) except -2
+    cdef int _token_byte(self, uint8_t byte) except -2
+    cdef int _end_token(self) except -1
+    cdef int _quoted(self, bytes word) except -1
