@@ -21,9 +21,10 @@ from sglrouter._fast.scan import StopMatcher
 from sglrouter._fast.sse import ChunkFramer
 from sglrouter._fast.wire import GenerateReader
 from sglrouter._proto import scheduler
-from sglrouter.output.chat import ChatHead, ChatStream
+from sglrouter.output.chat import ChatStream
 from sglrouter.output.choice import Choice
 from sglrouter.output.detokenizer import DetokenizerFactory
+from sglrouter.output.head import Head
 from sglrouter.output.sample import Sample
 from sglrouter.sim.options import TINY_MODEL
 
@@ -131,7 +132,7 @@ def _sample(factory: DetokenizerFactory, answer: Answer) -> Callable[[], object]
 
 def _stream(factory: DetokenizerFactory, answer: Answer) -> Callable[[], object]:
     stream = ChatStream(
-        ChatHead("chatcmpl-0123456789abcdef", 1700000000, "tiny"),
+        Head("chatcmpl-0123456789abcdef", 1700000000, "tiny"),
         [Choice(Sample(factory, skip_special=False))],
         factory.piece,
     )

@@ -6,11 +6,11 @@ import sys
 
 import msgspec
 
-from sglrouter.app import model_directory
 from sglrouter.backend.connect import HOW_TO_GET_NATIVE, native_is_built
 from sglrouter.backend.grpcio import GrpcioChannel
 from sglrouter.backend.pool import Engine
 from sglrouter.backend.scheduler import HEALTH_CHECK, health_request, read_health
+from sglrouter.backend.tokenizer_fetch import model_directory
 from sglrouter.config import Settings, parse_endpoint
 from sglrouter.errors import BadRequest, ConfigError
 from sglrouter.model import Model, load_model

@@ -4,7 +4,7 @@ from sglrouter._fast.chunked import BodyWriter
 from sglrouter._fast.detok import Detokenizer
 from sglrouter._fast.parse import OutputParser
 from sglrouter._fast.scan import StopMatcher
-from sglrouter._fast.sse import ChunkFramer
+from sglrouter._fast.sse import Framer
 from sglrouter._fast.wire import GenerateReader
 
 class Sink: ...
@@ -19,7 +19,7 @@ class TextSink(Sink):
         decoder: Detokenizer,
         matcher: StopMatcher | None,
         parser: OutputParser | None,
-        framer: ChunkFramer,
+        framer: Framer,
         writer: BodyWriter,
         on_trouble: Callable[[], None],
     ) -> None: ...

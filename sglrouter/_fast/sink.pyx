@@ -12,7 +12,7 @@ from sglrouter._fast.chunked cimport BodyWriter, monotonic
 from sglrouter._fast.detok cimport Detokenizer
 from sglrouter._fast.parse cimport OutputParser
 from sglrouter._fast.scan cimport StopMatcher
-from sglrouter._fast.sse cimport ChunkFramer
+from sglrouter._fast.sse cimport ChunkFramer, Framer
 from sglrouter._fast.wire cimport GenerateReader
 
 cdef enum:
@@ -35,7 +35,7 @@ cdef class TextSink(Sink):
     Args:
         reader, decoder, matcher: The parts of the choice's Sample.
         parser: Splits its text; None if all of it is content.
-        framer: Frames its text.
+        framer: Frames its text; a ChunkFramer where there is a parser.
         writer: Writes to the client; other choices may use it, too.
         on_trouble: Called when the client does not take what was written, or `failure`
             is set: somebody else must go on.
@@ -49,7 +49,8 @@ cdef class TextSink(Sink):
     cdef Detokenizer decoder
     cdef StopMatcher matcher
     cdef OutputParser parser
-    cdef ChunkFramer framer
+    cdef Framer framer
+    cdef ChunkFramer chunk_framer
     cdef BodyWriter writer
     cdef object on_trouble
     cdef readonly double heard_at
@@ -61,7 +62,7 @@ cdef class TextSink(Sink):
         Detokenizer decoder not None,
         StopMatcher matcher,
         OutputParser parser,
-        ChunkFramer framer not None,
+        Framer framer not None,
         BodyWriter writer not None,
         on_trouble,
     ):
@@ -70,6 +71,8 @@ cdef class TextSink(Sink):
         self.matcher = matcher
         self.parser = parser
         self.framer = framer
+        if parser is not None:
+            self.chunk_framer = framer
         self.writer = writer
         self.on_trouble = on_trouble
 
@@ -107,16 +110,16 @@ cdef class TextSink(Sink):
         if kind == TO_CONTENT:
             return self.framer.content(text)
         if kind == TO_REASONING:
-            return self.framer.reasoning(text)
+            return self.chunk_framer.reasoning(text)
         self.parser.feed(text)
         content, reasoning, calls = self.parser.take()
         events = b""
         if reasoning:
-            events += self.framer.reasoning(reasoning)
+            events += self.chunk_framer.reasoning(reasoning)
         if content:
             events += self.framer.content(content)
         for call in calls:
-            events += self.framer.call(call)
+            events += self.chunk_framer.call(call)
         return events
 
     def feed(self, list messages not None):

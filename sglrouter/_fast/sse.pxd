@@ -1,8 +1,22 @@
-cdef class ChunkFramer:
+cdef class Framer:
     cdef bytes head
     cdef bytes content_head
+    cdef bytes content_tail      # up to the logprobs
+    cdef bytes content_end       # with no logprobs
+
+    cdef int _begin(
+        self, bytes kind, str completion_id, object created, str model, object index
+    ) except -1
+    cdef int _begin_content(self, bytes before, bytes after) except -1
+    cpdef bytes content(self, bytes text, bytes logprobs=*)
+
+
+cdef class TextFramer(Framer):
+    pass
+
+
+cdef class ChunkFramer(Framer):
     cdef list reasoning_heads    # one for each field
 
-    cpdef bytes content(self, bytes text, bytes logprobs=*)
     cpdef bytes reasoning(self, bytes text, bytes logprobs=*)
     cpdef bytes call(self, tuple delta, bytes logprobs=*)

@@ -1,5 +1,5 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True
-"""Frames chat completion chunks as server-sent events.
+"""Frames the chunks of chat and text completions as server-sent events.
 
 Strategy: all that a stream's chunks have in common is rendered once; a content
 chunk is then a prefix, the text escaped for JSON, and a suffix, in one allocation.
@@ -129,14 +129,73 @@ def escape_line_ends(bytes document not None):
 cdef bytes NO_LOGPROBS = b'"logprobs":null,"finish_reason":null}]}\n\n'
 
 
-cdef class ChunkFramer:
-    """The chat.completion.chunk events of one choice of one completion.
+cdef class Framer:
+    """The events of one choice of one completion, as far as they are plain text.
 
     Args:
         completion_id: The completion's id.
         created: Unix time in seconds, the same in every chunk.
         model: The model name that the client asked for.
         index: The choice's index.
+    """
+
+    def __cinit__(self):
+        self.head = self.content_head = self.content_tail = self.content_end = b""
+
+    cdef int _begin(
+        self, bytes kind, str completion_id, object created, str model, object index
+    ) except -1:
+        """Renders what all events have in common, up to the first field after the index."""
+        self.head = (
+            b'data: {"id":%b,"object":"%b","created":%d,"model":%b,"choices":[{"index":%d,'
+        ) % (
+            json_string(completion_id.encode()),
+            kind,
+            created,
+            json_string(model.encode("utf-8", "replace")),
+            index,
+        )
+        return 0
+
+    cdef int _begin_content(self, bytes before, bytes after) except -1:
+        """Renders what is around a text, but for the choice's logprobs."""
+        self.content_head = self.head + before
+        self.content_tail = after
+        self.content_end = after + NO_LOGPROBS
+        return 0
+
+    cpdef bytes content(self, bytes text, bytes logprobs=None):
+        """A chunk of text.
+
+        Args:
+            text: UTF-8, complete characters.
+            logprobs: The choice's logprobs object as JSON, or None for null.
+        """
+        if text is None:
+            raise TypeError("text is None")
+        if logprobs is None:
+            return _wrap(self.content_head, text, self.content_end)
+        return _wrap(self.content_head, text, self.content_tail + _tail(logprobs))
+
+
+cdef class TextFramer(Framer):
+    """The text_completion events of one choice; see Framer."""
+
+    def __cinit__(
+        self, str completion_id not None, created, str model not None, index
+    ):
+        self._begin(b"text_completion", completion_id, created, model, index)
+        self._begin_content(b'"text":"', b'",')
+
+    def finish(self, str reason not None, matched_stop=None):
+        """The last chunk: why the sample ended, and at which stop token or string."""
+        return self.head + b'"text":"",' + _end(reason, matched_stop)
+
+
+cdef class ChunkFramer(Framer):
+    """The chat.completion.chunk events of one choice; see Framer.
+
+    Args:
         reasoning_fields: The names of delta's fields that reasoning goes into.
     """
 
@@ -148,16 +207,9 @@ cdef class ChunkFramer:
         index,
         reasoning_fields=("reasoning_content",),
     ):
-        self.head = (
-            b'data: {"id":%b,"object":"chat.completion.chunk","created":%d,"model":%b,'
-            b'"choices":[{"index":%d,"delta":{'
-        ) % (
-            json_string(completion_id.encode()),
-            created,
-            json_string(model.encode("utf-8", "replace")),
-            index,
-        )
-        self.content_head = self.head + b'"content":"'
+        self._begin(b"chat.completion.chunk", completion_id, created, model, index)
+        self.head += b'"delta":{'
+        self._begin_content(b'"content":"', b'"},')
         self.reasoning_heads = [b'"%b":"' % name.encode() for name in reasoning_fields]
         self.reasoning_heads[0] = self.head + self.reasoning_heads[0]
 
@@ -165,19 +217,8 @@ cdef class ChunkFramer:
         """The first chunk: who speaks."""
         return self.head + b'"role":"assistant","content":""},' + NO_LOGPROBS
 
-    cpdef bytes content(self, bytes text, bytes logprobs=None):
-        """A chunk of text.
-
-        Args:
-            text: UTF-8, complete characters.
-            logprobs: The choice's logprobs object as JSON, or None for null.
-        """
-        if text is None:
-            raise TypeError("text is None")
-        return _wrap(self.content_head, text, b'"},' + _tail(logprobs))
-
     cpdef bytes reasoning(self, bytes text, bytes logprobs=None):
-        """A chunk of reasoning; see content()."""
+        """A chunk of reasoning; see Framer.content()."""
         cdef bytes event
         cdef Py_ssize_t i
         cdef Py_ssize_t last = len(self.reasoning_heads) - 1
@@ -198,7 +239,7 @@ cdef class ChunkFramer:
         Args:
             delta: (number, id, name, arguments), with id and name None but for the
                 first piece.
-            logprobs: See content().
+            logprobs: See Framer.content().
         """
         cdef bytes head
         if delta is None:
@@ -215,10 +256,7 @@ cdef class ChunkFramer:
 
     def finish(self, str reason not None, matched_stop=None):
         """The last chunk: why the sample ended, and at which stop token or string."""
-        return self.head + b'},"logprobs":null,"finish_reason":%b,"matched_stop":%b}]}\n\n' % (
-            json_string(reason.encode()),
-            b"null" if matched_stop is None else json.dumps(matched_stop).encode(),
-        )
+        return self.head + b"}," + _end(reason, matched_stop)
 
 
 cdef bytes _tail(bytes logprobs):
@@ -226,3 +264,11 @@ cdef bytes _tail(bytes logprobs):
     if logprobs is None:
         return NO_LOGPROBS
     return b'"logprobs":%b,"finish_reason":null}]}\n\n' % escape_line_ends(logprobs)
+
+
+cdef bytes _end(str reason, object matched_stop):
+    """What follows the delta of a choice that ends."""
+    return b'"logprobs":null,"finish_reason":%b,"matched_stop":%b}]}\n\n' % (
+        json_string(reason.encode()),
+        b"null" if matched_stop is None else json.dumps(matched_stop).encode(),
+    )

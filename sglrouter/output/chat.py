@@ -14,30 +14,18 @@ import msgspec
 
 from sglrouter._fast.chunked import BodyWriter
 from sglrouter._fast.sink import TextSink
-from sglrouter._fast.sse import ChunkFramer, escape_line_ends
+from sglrouter._fast.sse import ChunkFramer
 from sglrouter.errors import RouterError
 from sglrouter.output.choice import Choice, Piece
+from sglrouter.output.events import DONE, error_events, usage_event, with_usage
+from sglrouter.output.head import Head
 from sglrouter.output.logprobs import chat_logprobs
 from sglrouter.output.sample import TokenLogprob
+from sglrouter.output.usage import usage_of
 
-DONE = b"data: [DONE]\n\n"
 REASONING_FIELDS = ("reasoning_content",)
 
 _encode = msgspec.json.Encoder().encode
-
-
-class ChatHead(msgspec.Struct, frozen=True):
-    """What every part of one completion repeats.
-
-    Attributes:
-        id: The completion's id.
-        created: Unix time in seconds.
-        model: The model name, as the client wrote it.
-    """
-
-    id: str
-    created: int
-    model: str
 
 
 class ChatStream:
@@ -54,7 +42,7 @@ class ChatStream:
 
     def __init__(
         self,
-        head: ChatHead,
+        head: Head,
         choices: Sequence[Choice],
         piece: Callable[[int], bytes],
         *,
@@ -99,8 +87,7 @@ class ChatStream:
 
     def _counted(self, events: list[bytes]) -> bytes:
         if self._continuous_usage:
-            counts = b',"usage":' + _encode(usage(self._choices)) + b"}\n\n"
-            events = [event.removesuffix(b"}\n\n") + counts for event in events]
+            events = with_usage(events, _usage(self._choices))
         return b"".join(events)
 
     def sink(
@@ -118,20 +105,12 @@ class ChatStream:
         """The last events of a completion whose samples are complete."""
         if not self._include_usage:
             return DONE
-        chunk = {
-            "id": self._head.id,
-            "object": "chat.completion.chunk",
-            "created": self._head.created,
-            "model": self._head.model,
-            "choices": [],
-            "usage": usage(self._choices),
-        }
-        return b"data: " + escape_line_ends(_encode(chunk)) + b"\n\n" + DONE
+        return usage_event(self._head.of("chat.completion.chunk"), _usage(self._choices)) + DONE
 
     @staticmethod
     def fail(error: RouterError) -> bytes:
         """The last events of a completion that broke: clients look for `error`."""
-        return b"data: " + escape_line_ends(error.body()) + b"\n\n" + DONE
+        return error_events(error)
 
 
 class _Gathered:
@@ -171,7 +150,7 @@ class ChatCompletion:
 
     def __init__(
         self,
-        head: ChatHead,
+        head: Head,
         choices: Sequence[Choice],
         piece: Callable[[int], bytes],
         *,
@@ -191,12 +170,9 @@ class ChatCompletion:
         """The response, once every sample is complete."""
         return _encode(
             {
-                "id": self._head.id,
-                "object": "chat.completion",
-                "created": self._head.created,
-                "model": self._head.model,
+                **self._head.of("chat.completion"),
                 "choices": [self._choice(index) for index in range(len(self._choices))],
-                "usage": usage(self._choices),
+                "usage": _usage(self._choices),
             }
         )
 
@@ -227,17 +203,5 @@ def _logprobs(entries: Sequence[TokenLogprob], piece: Callable[[int], bytes]) ->
     return {"content": chat_logprobs(entries, piece), "refusal": None}
 
 
-def usage(choices: Sequence[Choice]) -> dict[str, Any]:
-    """OpenAI's usage object: the prompt counts once, however many choices."""
-    counts = [choice.sample.usage for choice in choices]
-    prompt = max(count.prompt_tokens for count in counts)
-    completion = sum(count.completion_tokens for count in counts)
-    return {
-        "prompt_tokens": prompt,
-        "completion_tokens": completion,
-        "total_tokens": prompt + completion,
-        "prompt_tokens_details": {"cached_tokens": max(count.cached_tokens for count in counts)},
-        "completion_tokens_details": {
-            "reasoning_tokens": sum(count.reasoning_tokens for count in counts)
-        },
-    }
+def _usage(choices: Sequence[Choice]) -> dict[str, Any]:
+    return usage_of([choice.sample.usage for choice in choices])

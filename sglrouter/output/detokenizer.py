@@ -9,7 +9,7 @@ time stays linear, and so does the text held back for an incomplete character.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Protocol
 
 import tokenizers
@@ -17,6 +17,9 @@ import tokenizers
 from sglrouter._fast.detok import Detokenizer, Vocabulary
 from sglrouter._fast.wire import GenerateReader
 from sglrouter.output.vocabulary import build_token_table
+
+# Ids that become text in about a millisecond.
+_AT_ONCE = 16_384
 
 
 class TextDecoder(Protocol):
@@ -28,6 +31,9 @@ class TextDecoder(Protocol):
 
     def feed(self, reader: GenerateReader) -> bytes:
         """Takes the ids that the reader has gathered; returns the text they complete."""
+
+    def feed_ids(self, ids: Iterable[int]) -> bytes:
+        """Like feed(), for ids given as integers."""
 
     def finish(self, stopped: bool = True) -> bytes:
         """Ends the sample; a stop token that came last is text unless it stopped it."""
@@ -73,6 +79,30 @@ class DetokenizerFactory:
             skip_special = skip_special and not shown
             return LibraryDetokenizer(self._tokenizer, skip_special, stop_ids, want_starts)
         return Detokenizer(self.vocabulary, skip_special, stop_ids, self._strip, want_starts, shown)
+
+    def text(
+        self,
+        ids: Sequence[int],
+        *,
+        skip_special: bool,
+        pause: Callable[[], object] | None = None,
+    ) -> str:
+        """The text of ids that are all there.
+
+        Args:
+            ids: Any that are not negative; those without a token have no text.
+            skip_special: Whether special tokens are left out.
+            pause: Called now and then while that goes on for long.
+        """
+        if self.vocabulary is None:
+            return self._tokenizer.decode(list(ids), skip_special_tokens=skip_special)
+        decoder = Detokenizer(self.vocabulary, skip_special, (), self._strip)
+        parts = [decoder.feed_ids(ids[:_AT_ONCE])]
+        for start in range(_AT_ONCE, len(ids), _AT_ONCE):
+            if pause is not None:
+                pause()
+            parts.append(decoder.feed_ids(ids[start : start + _AT_ONCE]))
+        return (b"".join(parts) + decoder.finish(stopped=False)).decode()
 
     def special_tokens_in(self, texts: Collection[str]) -> frozenset[int]:
         """The special tokens that any of these texts is written with."""
@@ -130,7 +160,11 @@ class LibraryDetokenizer:
 
     def feed(self, reader: GenerateReader) -> bytes:
         """Takes the ids that the reader has gathered; returns the text they complete."""
-        return b"".join(self._push(token) for token in reader.take_ids())
+        return self.feed_ids(reader.take_ids())
+
+    def feed_ids(self, ids: Iterable[int]) -> bytes:
+        """Like feed(), for ids given as integers."""
+        return b"".join(map(self._push, ids))
 
     def finish(self, stopped: bool = True) -> bytes:
         """Ends the sample and returns what was held back."""

@@ -96,7 +96,7 @@ class ChatMessage(msgspec.Struct, forbid_unknown_fields=True):
     tool_calls: list[ToolCall] | UnsetType = UNSET
 
 
-FinishReason = Literal["stop", "length", "tool_calls"]
+FinishReason = Literal["stop", "length", "tool_calls", "abort"]
 MatchedStop = Annotated[
     int | str | None, Meta(description="The stop token or string that ended it, if that did.")
 ]
@@ -169,6 +169,47 @@ class ChatChunk(msgspec.Struct, forbid_unknown_fields=True):
     created: int
     model: str
     choices: Annotated[list[ChatChunkChoice], Meta(description="Empty in the one with the usage.")]
+    usage: Usage | UnsetType = UNSET
+
+
+class TextLogprobs(msgspec.Struct, forbid_unknown_fields=True):
+    """Log probabilities of a choice: a value for each token in each list."""
+
+    tokens: Annotated[
+        list[str], Meta(description="A part of a character is written `bytes:` and its bytes.")
+    ]
+    token_logprobs: Annotated[
+        list[float | None], Meta(description="null for the first token of a prompt.")
+    ]
+    top_logprobs: Annotated[
+        list[dict[str, float] | None],
+        Meta(description="The likeliest tokens, and the one that came, with theirs."),
+    ]
+    text_offset: Annotated[
+        list[int], Meta(description="Where it begins in prompt and answer, in characters.")
+    ]
+
+
+class TextChoice(msgspec.Struct, forbid_unknown_fields=True):
+    """One answer, or what is new in it."""
+
+    index: int
+    text: str
+    logprobs: TextLogprobs | None
+    finish_reason: FinishReason | None
+    matched_stop: MatchedStop | UnsetType = UNSET
+
+
+class TextCompletion(msgspec.Struct, forbid_unknown_fields=True):
+    """A text completion, or an event of one."""
+
+    id: str
+    object: Literal["text_completion"]
+    created: Annotated[int, Meta(description="Unix time in seconds.")]
+    model: Annotated[str, Meta(description="As the request has it.")]
+    choices: Annotated[
+        list[TextChoice], Meta(description="Empty in the event with the usage of all.")
+    ]
     usage: Usage | UnsetType = UNSET
 
 

@@ -1,4 +1,4 @@
-"""Which LoRA adapter a request uses.
+"""The LoRA adapters that requests may use.
 
 An engine knows its adapters by ids of its own making and does not check those that come
 over gRPC. So clients ask by name, the operator says which names there are, and no other
@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from sglrouter.errors import BadRequest, ConfigError
-from sglrouter.schema.sampling import SamplingRequest
 
 
 def parse_adapters(texts: Sequence[str]) -> dict[str, str]:
@@ -30,19 +29,12 @@ def parse_adapters(texts: Sequence[str]) -> dict[str, str]:
     return adapters
 
 
-def adapter_id(request: SamplingRequest, adapters: Mapping[str, str]) -> str:
-    """The engine's id of the adapter asked for; empty for none.
-
-    It is named by lora_path, or after a colon in model, as SGLang has it.
+def adapter_id(name: str, adapters: Mapping[str, str]) -> str:
+    """The engine's id of the adapter that a lora_path names.
 
     Raises:
         BadRequest: There is no such adapter.
     """
-    name = request.lora_path
-    if not name:
-        _, _, name = (request.model or "").partition(":")
-        # Other model names have colons, too.
-        return adapters.get(name, "")
     found = adapters.get(name)
     if found is None:
         known = ", ".join(sorted(adapters)) or "none"

@@ -83,6 +83,7 @@ class Answer:
         self._grammar = grammar or Grammar()
         self.ignored = ignored
         self.ended = False
+        self._unread: News = []
 
     @property
     def streams(self) -> bool:
@@ -101,6 +102,7 @@ class Answer:
             with blaming(self._grammar):
                 while generation.running:
                     for index, messages in generation.wait():
+                        self._note_abort(index)
                         self._body.feed(index, messages)
                         self._note_end(index)
         finally:
@@ -111,11 +113,15 @@ class Answer:
         """The first events."""
         return self._renderer.begin()
 
-    def wait(self, timeout: float) -> tuple[bytes, RouterError | None]:
+    def wait(
+        self, timeout: float | None = None, most: int | None = None
+    ) -> tuple[bytes, RouterError | None]:
         """Waits for events.
 
         Args:
-            timeout: Longest wait in seconds.
+            timeout: Longest wait in seconds; None for as long as the deadlines allow.
+            most: How many messages are rendered at most, if there are more; the next
+                call goes on with the others.
 
         Returns:
             The events and how the engine failed, if it did; neither if the time is over.
@@ -126,14 +132,19 @@ class Answer:
         while True:
             try:
                 with blaming(self._grammar):
-                    news = self.generation.wait(timeout)
+                    news = self._unread or self.generation.wait(timeout)
             except ClientGone:
                 raise
             except RouterError as failure:
                 return b"", failure
             if not news:
                 return b"", None
+            if most is not None or self._unread:
+                news, self._unread = _cut(news, most)
             events, error = self.render(news)
+            if self._unread:
+                # What an engine sent beyond a sample's end is nobody's.
+                self._unread = [each for each in self._unread if self._is_running(each)]
             # Text may be held back: then there is nothing to tell yet.
             if events or error is not None:
                 return events, error
@@ -142,6 +153,7 @@ class Answer:
         """Makes events of messages; see wait()."""
         events = b""
         for index, messages in news:
+            self._note_abort(index)
             events += self._renderer.feed(index, messages)
             try:
                 self._note_end(index)
@@ -173,6 +185,13 @@ class Answer:
         assert self._events is not None
         return self._events
 
+    def _is_running(self, news: tuple[int, list[bytes]]) -> bool:
+        return self.generation.is_running(news[0])
+
+    def _note_abort(self, index: int) -> None:
+        if self.generation.is_aborted(index):
+            self._samples[index].abort()
+
     def _note_end(self, index: int) -> None:
         sample = self._samples[index]
         if sample.failure is not None:
@@ -180,3 +199,17 @@ class Answer:
                 raise sample.failure
         if sample.finish_reason is not None:
             self.generation.complete(index, engine_goes_on=sample.engine_goes_on)
+
+
+def _cut(news: News, most: int | None) -> tuple[News, News]:
+    """The first `most` messages, and the others."""
+    first: News = []
+    for place, (index, messages) in enumerate(news):
+        if most is None or len(messages) <= most:
+            first.append((index, messages))
+            most = None if most is None else most - len(messages)
+        else:
+            if most:
+                first.append((index, messages[:most]))
+            return first, [(index, messages[most:]), *news[place + 1 :]]
+    return first, []

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
 from sglrouter.backend.channel import Metadata
-from sglrouter.backend.scheduler import Sampling, generate_request, new_request_id
+from sglrouter.backend.scheduler import (
+    EngineFacts,
+    Sampling,
+    generate_request,
+    new_request_id,
+)
 from sglrouter.errors import BadRequest
-from sglrouter.output.chat import ChatCompletion, ChatHead, ChatStream
+from sglrouter.model import Model
+from sglrouter.output.chat import ChatCompletion, ChatStream
 from sglrouter.output.choice import Choice
+from sglrouter.output.head import Head
 from sglrouter.output.reading import Reading
 from sglrouter.output.sample import Sample
 from sglrouter.prompt.conversation import Prompt
@@ -21,8 +29,8 @@ from sglrouter.schema.sampling import ignored_fields
 from sglrouter.serving.answer import Answer
 from sglrouter.serving.constraints import Grammar, choose_grammar
 from sglrouter.serving.reading import reading_of
+from sglrouter.serving.running import names_of
 from sglrouter.serving.sampling import (
-    Limits,
     check_logprobs,
     check_prompt,
     check_stream_options,
@@ -60,6 +68,38 @@ def _go_on() -> None:
     pass
 
 
+def chat_prompt(
+    request: ChatRequest,
+    tools: Sequence[Mapping[str, Any]] | None,
+    model: Model,
+    pause: Callable[[], object] = _go_on,
+) -> Prompt:
+    """The prompt that a conversation makes.
+
+    Args:
+        request: The conversation.
+        tools: Those of its tools that the model is shown.
+        model: The model.
+        pause: Called now and then where it takes long.
+
+    Raises:
+        BadRequest: The conversation cannot be rendered.
+    """
+    if request.continue_final_message and request.add_generation_prompt:
+        raise BadRequest(
+            "continue_final_message and add_generation_prompt exclude each other",
+            param="continue_final_message",
+        )
+    return model.prompts.build(
+        request.messages,
+        tools,
+        kwargs=template_variables(request),
+        add_generation_prompt=request.add_generation_prompt is not False,
+        continue_final_message=bool(request.continue_final_message),
+        pause=pause,
+    )
+
+
 class ChatServing:
     """Answers conversations.
 
@@ -73,31 +113,37 @@ class ChatServing:
         self._pause = pause
         self._reasoning_fields = REASONING_FIELDS[service.settings.reasoning_field]
 
-    def start(self, body: bytes, metadata: Metadata = ()) -> Answer:
+    def start(self, body: bytes, metadata: Metadata = (), *, stream: bool | None = None) -> Answer:
         """Starts the answer to a request.
 
         Args:
             body: A ChatRequest as JSON.
             metadata: Request headers for the engine.
+            stream: Whether it is a stream, whatever the request says; None for what it says.
 
         Raises:
             RouterError: The request cannot be served; nothing was sent.
         """
         service = self._service
         request = decode_chat_request(body, service.bounds)
+        if stream is not None and request.stream is not stream:
+            request = msgspec.structs.replace(request, stream=stream)
         if len(body) > _LARGE:
             self._pause()
-        engine = service.pool.pick()
-        facts = engine.facts()
-        plan = self._plan(request, service.limits(facts), service.defaults(facts))
+        engine, facts = service.generator()
+        plan = self._plan(request, facts)
         readers = [self._choice(request, plan) for _ in range(plan.n)]
-        head = ChatHead(
+        head = Head(
             f"chatcmpl-{new_request_id()}",
             int(time.time()),
             request.model or service.model_name(facts),
         )
+        names = names_of(request.rid, head.id)
         generation = service.generate(
-            engine, dict(self._engine_request(request, plan) for _ in range(plan.n)), metadata
+            engine,
+            dict(self._engine_request(request, plan) for _ in range(plan.n)),
+            metadata,
+            names,
         )
         return Answer(
             [choice.sample for choice in readers],
@@ -108,34 +154,23 @@ class ChatServing:
             ignored=ignored_fields(request, *IGNORED_IN_CHAT),
         )
 
-    def _plan(self, request: ChatRequest, limits: Limits, defaults: Mapping[str, float]) -> _Plan:
+    def _plan(self, request: ChatRequest, facts: EngineFacts) -> _Plan:
         """Checks everything before anything is sent."""
-        if request.continue_final_message and request.add_generation_prompt:
-            raise BadRequest(
-                "continue_final_message and add_generation_prompt exclude each other",
-                param="continue_final_message",
-            )
+        limits = self._service.limits(facts)
         check_stream_options(request)
         model = self._service.model
-        lora_id = self._service.adapter(request)
+        lora_id = self._service.adapter(request, facts)
         n = choices(request, limits)
         alternatives = top_logprobs(request, limits)
         tools = choose_tools(request)
         grammar = choose_grammar(request, tools, model.formats.tool_parser)
-        prompt = model.prompts.build(
-            request.messages,
-            tools.shown,
-            kwargs=template_variables(request),
-            add_generation_prompt=request.add_generation_prompt is not False,
-            continue_final_message=bool(request.continue_final_message),
-            pause=self._pause,
-        )
+        prompt = chat_prompt(request, tools.shown, model, self._pause)
         check_prompt(prompt.ids, limits)
         tokens = len(prompt.ids)
         params = sampling(
             request,
             prompt_tokens=tokens,
-            defaults=defaults,
+            defaults=self._service.defaults(facts),
             limits=limits,
             constraint=grammar.constraint,
         )
@@ -194,7 +229,7 @@ class ChatServing:
             never_empty=bool(request.force_nonempty_content),
         )
 
-    def _events(self, request: ChatRequest, head: ChatHead, readers: list[Choice]) -> ChatStream:
+    def _events(self, request: ChatRequest, head: Head, readers: list[Choice]) -> ChatStream:
         options = request.stream_options
         return ChatStream(
             head,
@@ -205,7 +240,7 @@ class ChatServing:
             reasoning_fields=self._reasoning_fields,
         )
 
-    def _body(self, head: ChatHead, readers: list[Choice]) -> ChatCompletion:
+    def _body(self, head: Head, readers: list[Choice]) -> ChatCompletion:
         return ChatCompletion(
             head,
             readers,

@@ -97,17 +97,20 @@ def response_constraint(request: SamplingRequest) -> tuple[str, Constraint] | No
     """
     found: list[tuple[str, Constraint]] = []
     if request.response_format is not None:
-        constraint = _response_format(request.response_format)
+        name = request.name_of("response_format")
+        with _called(name):
+            constraint = _response_format(request.response_format)
         if constraint is not None:
-            found.append(("response_format", constraint))
+            found.append((name, constraint))
     for field, kind, most in (
         ("regex", "regex", MAX_PATTERN),
         ("ebnf", "ebnf_grammar", MAX_EBNF),
     ):
         text = getattr(request, field)
         if text is not None:
-            _check_text(text, field, most)
-            found.append((field, (kind, text)))
+            name = request.name_of(field)
+            _check_text(text, name, most)
+            found.append((name, (kind, text)))
     if len(found) > 1:
         fields = " and ".join(field for field, _ in found)
         raise BadRequest(
@@ -115,6 +118,19 @@ def response_constraint(request: SamplingRequest) -> tuple[str, Constraint] | No
             param=found[0][0],
         )
     return found[0] if found else None
+
+
+@contextmanager
+def _called(name: str) -> Iterator[None]:
+    """Calls response_format, and the schema in it, in errors as the client does."""
+    try:
+        yield
+    except BadRequest as exc:
+        if name != "response_format" and exc.param is not None:
+            for ours in ("response_format.json_schema.schema", "response_format"):
+                exc.message = exc.message.replace(ours, name, 1)
+                exc.param = exc.param.replace(ours, name, 1)
+        raise
 
 
 def _check_text(text: str, field: str, most: int) -> None:

@@ -31,8 +31,6 @@ MAX_STOP_TOKEN_IDS = 1024
 # OpenAI's bound; each alternative costs the engine a row of its vocabulary.
 MAX_TOP_LOGPROBS = 20
 MAX_BIASES = 1024
-# The name comes back in every chunk of a stream.
-MAX_MODEL_NAME = 1024
 # The largest finite float32, which is what the wire carries.
 _FLOAT_MAX = 3.4028234e38
 # The smallest normal one. Less would become zero, which engines take for "left out".
@@ -113,6 +111,12 @@ class Limits(msgspec.Struct, frozen=True):
             known.append(self.max_prompt_tokens + _PROMPT_RESERVE)
         return min(known, default=None)
 
+    @property
+    def longest_prompt(self) -> int | None:
+        """The longest prompt that an engine takes, in tokens; None if unknown."""
+        context = self.context
+        return None if context is None else max(0, context - _PROMPT_RESERVE)
+
     def room(self, prompt_tokens: int) -> int | None:
         """How many tokens an engine would add to such a prompt; None if unknown."""
         context = self.context
@@ -123,7 +127,7 @@ def choices(request: SamplingRequest, limits: Limits) -> int:
     """How many samples are asked for."""
     n = 1 if request.n is None else request.n
     if not 1 <= n <= limits.max_n:
-        raise _out_of_range("n", n, f"between 1 and {limits.max_n}")
+        raise _out_of_range(request.name_of("n"), n, f"between 1 and {limits.max_n}")
     return n
 
 
@@ -161,27 +165,16 @@ def check_prompt(ids: Sequence[int], limits: Limits, field: str = "messages") ->
             code="token_out_of_vocabulary",
             param=field,
         )
-    context = limits.context
-    if context is not None and len(ids) > context - _PROMPT_RESERVE:
+    context, longest = limits.context, limits.longest_prompt
+    if longest is not None and len(ids) > longest:
         # Agents look for OpenAI's words to know that they must shorten their history.
         raise BadRequest(
             f"This model's maximum context length is {context} tokens. However, your {field} "
             f"resulted in {len(ids)} tokens, and a prompt may take up to "
-            f"{max(0, context - _PROMPT_RESERVE)}. Please reduce the length of the {field}.",
+            f"{longest}. Please reduce the length of the {field}.",
             code="context_length_exceeded",
             param=field,
         )
-
-
-def check_names(request: SamplingRequest) -> None:
-    """Refuses a model name that is no name.
-
-    Raises:
-        BadRequest: It is too long.
-    """
-    if request.model is not None and len(request.model) > MAX_MODEL_NAME:
-        raise BadRequest(f"model takes at most {MAX_MODEL_NAME} characters",
-                         code="invalid_value", param="model")  # fmt: skip
 
 
 def check_stream_options(request: SamplingRequest) -> None:
@@ -230,6 +223,7 @@ def sampling(
     defaults: Mapping[str, float],
     limits: Limits,
     constraint: tuple[str, str] | None,
+    no_tokens: bool = False,
 ) -> Sampling:
     """Builds the sampling parameters of each sample.
 
@@ -239,6 +233,7 @@ def sampling(
         defaults: What holds where the client says nothing, as SamplingDefaults gives it.
         limits: Bounds of the model.
         constraint: (kind, text) of a grammar, or None.
+        no_tokens: Whether it may be asked for none, to have the prompt alone read.
 
     Raises:
         BadRequest: A value is out of range.
@@ -250,10 +245,10 @@ def sampling(
         if value is None:
             return defaults.get(name, allowed.neutral)
         if not allowed.holds(value):
-            raise _out_of_range(name, value, str(allowed))
+            raise _out_of_range(request.name_of(name), value, str(allowed))
         return float(value)
 
-    min_new_tokens, max_new_tokens = _lengths(request, prompt_tokens, limits)
+    min_new_tokens, max_new_tokens = _lengths(request, prompt_tokens, limits, no_tokens)
     return Sampling(
         temperature=number("temperature"),
         top_p=max(number("top_p"), _FLOAT_MIN),
@@ -282,7 +277,7 @@ def _out_of_range(name: str, value: object, wanted: str) -> BadRequest:
 
 
 def _lengths(
-    request: SamplingRequest, prompt_tokens: int, limits: Limits
+    request: SamplingRequest, prompt_tokens: int, limits: Limits, no_tokens: bool
 ) -> tuple[int, int | None]:
     """The least and the most new tokens.
 
@@ -291,11 +286,13 @@ def _lengths(
     """
     name = "max_completion_tokens" if request.max_completion_tokens is not None else "max_tokens"
     most: int | None = getattr(request, name)
-    if most is not None and most < 1:
-        raise _out_of_range(name, most, "at least 1")
+    shown = request.name_of(name)
+    fewest = 0 if no_tokens else 1
+    if most is not None and most < fewest:
+        raise _out_of_range(shown, most, f"at least {fewest}")
     least = request.min_tokens or 0
     if least < 0 or (most is not None and least > most):
-        raise _out_of_range("min_tokens", least, f"between 0 and {name}")
+        raise _out_of_range(request.name_of("min_tokens"), least, f"between 0 and {shown}")
     room = limits.room(prompt_tokens)
     left = _INT_MAX if room is None else max(1, min(room, _INT_MAX))
     return min(least, left), None if most is None else min(most, left)
@@ -306,7 +303,7 @@ def _top_k(request: SamplingRequest, defaults: Mapping[str, float]) -> int:
     if value is None:
         value = int(defaults.get("top_k", -1))
     elif not is_top_k(value):
-        raise _out_of_range("top_k", value, "-1, for all tokens, or at least 1")
+        raise _out_of_range(request.name_of("top_k"), value, "-1, for all tokens, or at least 1")
     return value or -1
 
 
@@ -314,40 +311,41 @@ def _stop(request: SamplingRequest) -> tuple[str, ...]:
     stop = [request.stop] if isinstance(request.stop, str) else request.stop or []
     # An empty string matches at once.
     stop = [text for text in stop if text]
+    name = request.name_of("stop")
     if len(stop) > MAX_STOPS:
-        raise _out_of_range("stop", len(stop), f"at most {MAX_STOPS} strings")
+        raise _out_of_range(name, len(stop), f"at most {MAX_STOPS} strings")
     for text in stop:
         if len(text) > MAX_STOP_LENGTH:
-            raise _out_of_range("stop", len(text), f"strings of up to {MAX_STOP_LENGTH} characters")
+            raise _out_of_range(name, len(text), f"strings of up to {MAX_STOP_LENGTH} characters")
     return tuple(stop)
 
 
 def _stop_token_ids(request: SamplingRequest, limits: Limits) -> tuple[int, ...]:
     ids = request.stop_token_ids or []
+    name = request.name_of("stop_token_ids")
     if len(ids) > MAX_STOP_TOKEN_IDS:
-        raise _out_of_range("stop_token_ids", len(ids), f"at most {MAX_STOP_TOKEN_IDS} ids")
+        raise _out_of_range(name, len(ids), f"at most {MAX_STOP_TOKEN_IDS} ids")
     for token in ids:
         # With min_new_tokens, an id outside the vocabulary kills.
         if not 0 <= token < limits.vocab_size:
-            raise _out_of_range("stop_token_ids", token, f"between 0 and {limits.vocab_size - 1}")
+            raise _out_of_range(name, token, f"between 0 and {limits.vocab_size - 1}")
     return tuple(ids)
 
 
 def _logit_bias(request: SamplingRequest, limits: Limits) -> tuple[tuple[int, float], ...]:
     biases = request.logit_bias or {}
+    name = request.name_of("logit_bias")
     if len(biases) > MAX_BIASES:
-        raise _out_of_range("logit_bias", len(biases), f"a map of at most {MAX_BIASES} tokens")
+        raise _out_of_range(name, len(biases), f"a map of at most {MAX_BIASES} tokens")
     checked = []
     for key, bias in biases.items():
         # Anything but a decimal id inside the vocabulary kills.
         if not (key.isascii() and key.isdigit() and len(key) < 10):
-            raise _out_of_range("logit_bias", repr(key), "a map from token ids")
+            raise _out_of_range(name, repr(key), "a map from token ids")
         if int(key) >= limits.vocab_size:
-            raise _out_of_range(
-                "logit_bias", key, f"a map from token ids below {limits.vocab_size}"
-            )
+            raise _out_of_range(name, key, f"a map from token ids below {limits.vocab_size}")
         if not -100.0 <= bias <= 100.0:
-            raise _out_of_range("logit_bias", bias, "a map to values between -100 and 100")
+            raise _out_of_range(name, bias, "a map to values between -100 and 100")
         checked.append((int(key), bias))
     return tuple(checked)
 
@@ -364,6 +362,8 @@ def _constraint(
             "tools" if request.response_format is None else "response_format"
         )
         raise _out_of_range(
-            name, len(constraint[1]), f"at most {limits.max_grammar} characters as a grammar"
+            request.name_of(name),
+            len(constraint[1]),
+            f"at most {limits.max_grammar} characters as a grammar",
         )
     return constraint

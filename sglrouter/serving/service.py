@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from sglrouter.backend.channel import Metadata
 from sglrouter.backend.generation import Generation
 from sglrouter.backend.pool import Engine, Pool
 from sglrouter.backend.scheduler import EngineFacts
 from sglrouter.config import Settings
+from sglrouter.errors import BadRequest
 from sglrouter.model import Model
 from sglrouter.schema.json_bounds import JsonBounds
-from sglrouter.schema.sampling import SamplingRequest
-from sglrouter.serving.adapters import adapter_id, parse_adapters
-from sglrouter.serving.sampling import Limits, check_names
+from sglrouter.serving.models import Models, Named
+from sglrouter.serving.running import Name, Running
+from sglrouter.serving.sampling import Limits
 from sglrouter.serving.sampling_defaults import SamplingDefaults
 
 
@@ -25,6 +26,8 @@ class Service:
         model: The model.
         pool: Its engines.
         bounds: What the body of a request may hold.
+        models: The names that requests may ask for.
+        running: The requests under way.
     """
 
     def __init__(self, settings: Settings, model: Model, pool: Pool) -> None:
@@ -33,7 +36,8 @@ class Service:
         self.pool = pool
         self.bounds = JsonBounds(settings.max_json_depth, settings.max_json_values)
         self._defaults = SamplingDefaults(model.files.sampling_defaults)
-        self._adapters = parse_adapters(settings.lora_adapters)
+        self.models = Models(settings, model.name)
+        self.running = Running()
 
     def limits(self, facts: EngineFacts) -> Limits:
         """What bounds a request on an engine."""
@@ -51,21 +55,53 @@ class Service:
         """The sampling parameters that hold where a request says nothing."""
         return self._defaults.on_engine(facts.sampling_defaults)
 
-    def model_name(self, facts: EngineFacts) -> str:
-        """What clients call the model: the operator's name for it, or the engine's."""
-        return self.model.name or facts.model_name or "default"
+    def facts(self) -> EngineFacts:
+        """What the first engine that answers says of itself; empty if none does."""
+        for engine in self.pool.engines:
+            facts = engine.facts()
+            if facts != EngineFacts():
+                return facts
+        return EngineFacts()
 
-    def adapter(self, request: SamplingRequest) -> str:
-        """The engine's id of the LoRA adapter that a request is for; empty for none.
+    def generator(self) -> tuple[Engine, EngineFacts]:
+        """The engine that the next request for text goes to, and what it says of itself.
 
         Raises:
-            BadRequest: There is no such model or adapter.
+            BadRequest: It makes no text: it would never answer.
         """
-        check_names(request)
-        return adapter_id(request, self._adapters)
+        engine = self.pool.pick()
+        facts = engine.facts()
+        if facts.embeds:
+            raise BadRequest(
+                "This model makes embeddings and no text: use /v1/embeddings, /v1/classify or "
+                "/v1/score",
+                code="unsupported_model",
+                param="model",
+            )
+        return engine, facts
+
+    def model_name(self, facts: EngineFacts) -> str:
+        """What clients call the model: the operator's name for it, or the engine's."""
+        return self.models.name(facts)
+
+    def adapter(self, request: Named, facts: EngineFacts) -> str:
+        """The engine's id of the LoRA adapter that a request is for; empty for none.
+
+        Args:
+            request: The request.
+            facts: Of the engine that will serve it.
+
+        Raises:
+            RouterError: There is no such model (404) or adapter (400).
+        """
+        return self.models.adapter(request, facts)
 
     def generate(
-        self, engine: Engine, requests: Mapping[str, bytes], metadata: Metadata = ()
+        self,
+        engine: Engine,
+        requests: Mapping[str, bytes],
+        metadata: Metadata = (),
+        names: Iterable[Name] = (),
     ) -> Generation:
         """Starts one call for each serialized GenerateRequest.
 
@@ -75,12 +111,15 @@ class Service:
             engine: From the pool.
             requests: The messages by their request ids.
             metadata: Request headers for the engine.
+            names: What clients may stop them by; see names_of().
         """
         settings = self.settings
-        return engine.generate(
+        generation = engine.generate(
             requests,
             timeout=settings.request_timeout,
             first_timeout=settings.first_token_timeout,
             idle_timeout=settings.idle_timeout,
             metadata=metadata,
         )
+        self.running.add(generation, names)
+        return generation

@@ -16,9 +16,10 @@ from sglrouter.backend.channel import Status
 from sglrouter.backend.generation import Generation
 from sglrouter.errors import ClientGone, EngineError, RouterError
 from sglrouter.http.streaming import EventStream
-from sglrouter.output.chat import ChatHead, ChatStream
+from sglrouter.output.chat import ChatStream
 from sglrouter.output.choice import Choice
 from sglrouter.output.detokenizer import DetokenizerFactory
+from sglrouter.output.head import Head
 from sglrouter.output.sample import Sample
 from sglrouter.prompt.tokenizer import load_tokenizer
 from sglrouter.serving.answer import Answer
@@ -121,7 +122,7 @@ def open_stream(
 ) -> EventStream:
     choices = [Choice(Sample(detokenizers))]
     generation = Generation([call], call.arrived, first_timeout=10, idle_timeout=10)
-    stream = stream_class(ChatHead("id", 1, "m"), choices, detokenizers.piece)
+    stream = stream_class(Head("id", 1, "m"), choices, detokenizers.piece)
     answer = Answer([choice.sample for choice in choices], generation, events=stream)
     return EventStream(answer, heartbeat=heartbeat, client=client)
 

@@ -7,17 +7,22 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sglrouter.errors import EngineError
-from sglrouter.output.chat import DONE, ChatCompletion, ChatHead, ChatStream
+from sglrouter.output.chat import ChatCompletion, ChatStream
 from sglrouter.output.choice import Choice
 from sglrouter.output.detokenizer import DetokenizerFactory
+from sglrouter.output.events import DONE
 from sglrouter.output.formats.forced_calls import FORCED
+from sglrouter.output.head import Head
 from sglrouter.output.reading import Reading
 from sglrouter.output.sample import Sample
+from sglrouter.schema.responses import ChatChunk
+from sglrouter.schema.responses import ChatCompletion as ChatCompletionBody
 from tests.fast import messages
 from tests.fast.reference import read_event
 from tests.output import models
@@ -25,7 +30,7 @@ from tests.output import models
 TOKENIZER = models.byte_level(("hello", " world", "日本", "\u2028"))
 FACTORY = DetokenizerFactory(TOKENIZER)
 EOS = TOKENIZER.get_vocab()[models.EOS]
-HEAD = ChatHead(id="chatcmpl-1", created=1_700_000_000, model='m "\u2028')
+HEAD = Head(id="chatcmpl-1", created=1_700_000_000, model='m "\u2028')
 BASE = {"id": HEAD.id, "created": HEAD.created, "model": HEAD.model}
 
 
@@ -135,6 +140,8 @@ class Run:
         assert last["choices"] == []
         if not any(sample.engine_goes_on for sample in self.streamed):
             assert last["usage"] == body["usage"]
+        msgspec.convert(body, ChatCompletionBody)
+        msgspec.convert([*events, last], list[ChatChunk])
         joined = join(events, self.n, logprobs=self.logprobs)
         assert without_call_ids(joined) == without_call_ids(body["choices"])
         return body

@@ -16,12 +16,13 @@ from tokenizers import AddedToken, Tokenizer
 
 from sglrouter._fast.wire import GenerateReader
 from sglrouter._proto import scheduler
-from sglrouter.output.chat import ChatCompletion, ChatHead, ChatStream
+from sglrouter.output.chat import ChatCompletion, ChatStream
 from sglrouter.output.choice import Choice
 from sglrouter.output.detokenizer import DetokenizerFactory
 from sglrouter.output.formats.forced_calls import forced
 from sglrouter.output.formats.program import Tools
 from sglrouter.output.formats.registry import TOOL_FORMATS
+from sglrouter.output.head import Head
 from sglrouter.output.reading import Reading
 from sglrouter.output.reasoning import REASONING_FORMATS
 from sglrouter.output.sample import Sample
@@ -34,7 +35,7 @@ from tests.output.test_chat import events_of
 TOKENIZER = models.byte_level((" world",))
 FACTORY = DetokenizerFactory(TOKENIZER)
 EOS = TOKENIZER.get_vocab()[models.EOS]
-HEAD = ChatHead(id="chatcmpl-1", created=1_700_000_000, model="m")
+HEAD = Head(id="chatcmpl-1", created=1_700_000_000, model="m")
 
 CITY = {"type": "object", "properties": {"city": {"type": "string"}}}
 TOOLS = Tools([{"type": "function", "function": {"name": "get", "parameters": CITY}}])

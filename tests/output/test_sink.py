@@ -13,35 +13,52 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sglrouter._fast.chunked import BodyWriter
+from sglrouter._fast.detok import Detokenizer
 from sglrouter._fast.parse import OutputParser
 from sglrouter._fast.sink import TextSink
-from sglrouter.output.chat import ChatHead, ChatStream
+from sglrouter._fast.sse import ChunkFramer, TextFramer
+from sglrouter._fast.wire import GenerateReader
+from sglrouter.output.chat import ChatStream
 from sglrouter.output.choice import Choice
 from sglrouter.output.detokenizer import DetokenizerFactory
+from sglrouter.output.head import Head
+from sglrouter.output.reading import Reading
+from sglrouter.output.reasoning import REASONING_FORMATS
 from sglrouter.output.sample import Sample
+from sglrouter.output.text import TextChoice, TextStream
 from tests.fast import messages
 from tests.output import models
 
 TOKENIZER = models.byte_level(("hello", " world", "日本", "\u2028", "stop"))
 FACTORY = DetokenizerFactory(TOKENIZER)
 EOS = TOKENIZER.get_vocab()[models.EOS]
-HEAD = ChatHead(id="chatcmpl-1", created=1_700_000_000, model="m")
+HEAD = Head(id="chatcmpl-1", created=1_700_000_000, model="m")
 
 tokens = st.integers(0, TOKENIZER.get_vocab_size() + 3)
+
+
+def new_stream(
+    sample: Sample, parser: OutputParser | None = None, *, plain: bool = False
+) -> ChatStream | TextStream:
+    """A stream of one choice; a plain one is a text completion's."""
+    if plain:
+        return TextStream(HEAD, [TextChoice(sample)], FACTORY.piece)
+    return ChatStream(HEAD, [Choice(sample, parser)], FACTORY.piece)
 
 
 class Direct:
     """A stream of one choice whose sink writes to a real socket."""
 
-    def __init__(self, sample: Sample, parser: OutputParser | None = None) -> None:
+    def __init__(
+        self, sample: Sample, parser: OutputParser | None = None, *, plain: bool = False
+    ) -> None:
         self.ours, self.theirs = socket.socketpair()
         self.ours.setblocking(False)
         self.theirs.setblocking(False)
         self.writer = BodyWriter(self.ours.fileno(), False)
         self.troubles = 0
         self.sample = sample
-        self.choice = Choice(sample, parser)
-        self.stream = ChatStream(HEAD, [self.choice], FACTORY.piece)
+        self.stream = new_stream(sample, parser, plain=plain)
         self._sink = self.stream.sink(0, self.writer, self._on_trouble)
 
     def _on_trouble(self) -> None:
@@ -65,8 +82,8 @@ class Direct:
 
 
 @contextmanager
-def direct(sample: Sample) -> Iterator[Direct]:
-    made = Direct(sample)
+def direct(sample: Sample, *, plain: bool = False) -> Iterator[Direct]:
+    made = Direct(sample, plain=plain)
     with made.ours, made.theirs:
         yield made
 
@@ -80,23 +97,29 @@ def text_of(events: bytes) -> str:
     parts = events.split(b"\n\n")
     assert parts.pop() == b""
     chunks = [json.loads(part.removeprefix(b"data: ")) for part in parts]
-    return "".join(chunk["choices"][0]["delta"].get("content", "") for chunk in chunks)
+    choices = [chunk["choices"][0] for chunk in chunks]
+    return "".join(each.get("text", each.get("delta", {}).get("content", "")) for each in choices)
 
 
 @given(
     st.lists(st.lists(tokens, max_size=4), max_size=12),
     st.sampled_from([(), ("stop",), ("world日", "o w")]),
     st.sampled_from(list(messages.Style)),
+    st.booleans(),
     st.data(),
 )
 def test_both_ways_say_the_same_in_any_mixture(
-    deltas: list[list[int]], stop: tuple[str, ...], style: messages.Style, data: st.DataObject
+    deltas: list[list[int]],
+    stop: tuple[str, ...],
+    style: messages.Style,
+    plain: bool,
+    data: st.DataObject,
 ) -> None:
     sent = messages.sample(deltas, style)
     expected = new_sample(stop)
-    whole = ChatStream(HEAD, [Choice(expected)], FACTORY.piece)
+    whole = new_stream(expected, plain=plain)
     said = b"".join(whole.feed(0, [message]) for message in sent if not expected.finish_reason)
-    with direct(new_sample(stop)) as made:
+    with direct(new_sample(stop), plain=plain) as made:
         got = b""
         while sent and made.sample.finish_reason is None:
             count = data.draw(st.integers(1, len(sent)))
@@ -116,6 +139,8 @@ def test_what_is_no_plain_text_has_no_sink() -> None:
     assert stream.sink(0, writer, lambda: None) is None
     stream = ChatStream(HEAD, [Choice(new_sample())], FACTORY.piece, continuous_usage=True)
     assert stream.sink(0, writer, lambda: None) is None
+    text = TextStream(HEAD, [TextChoice(new_sample())], FACTORY.piece, continuous_usage=True)
+    assert text.sink(0, writer, lambda: None) is None
     by_library = DetokenizerFactory(models.wordpiece())
     stream = ChatStream(HEAD, [Choice(Sample(by_library))], by_library.piece)
     assert stream.sink(0, writer, lambda: None) is None
@@ -144,6 +169,18 @@ def test_a_batch_that_is_not_all_text_is_left_whole(last: bytes) -> None:
         # Whoever reads it now finds every token once.
         assert made.sink.feed([messages.chunk([41], 2), messages.chunk([42], 3)])
         assert text_of(made.received()) == (FACTORY.piece(41) + FACTORY.piece(42)).decode()
+
+
+def test_calls_cannot_be_framed_as_a_text_completion() -> None:
+    parser = Reading(reasoning=REASONING_FORMATS["qwen3"]).parser()
+    assert parser is not None
+    decoder = FACTORY.new(skip_special=True, stop_ids=())
+    assert isinstance(decoder, Detokenizer)
+    framer = TextFramer("cmpl-1", 7, "m", 0)
+    with pytest.raises(TypeError):
+        TextSink(
+            GenerateReader(), decoder, None, parser, framer, BodyWriter(0, False), lambda: None
+        )
 
 
 def test_after_a_stop_string_nothing_is_taken() -> None:
@@ -178,3 +215,17 @@ def test_a_client_that_is_gone_is_a_failure() -> None:
         assert made.troubles == 1
         assert before <= made.sink.heard_at <= time.monotonic()
         assert not made.sink.feed([messages.chunk([40], 2)])
+
+
+@pytest.mark.parametrize(
+    "wanted", ["want_logprobs", "keep_ids", "want_input_logprobs", "want_selected"]
+)
+def test_a_reader_that_gathers_more_than_ids_is_left_alone(wanted: str) -> None:
+    reader = GenerateReader(**{wanted: True})
+    decoder = FACTORY.new(skip_special=True, stop_ids=())
+    assert isinstance(decoder, Detokenizer)
+    framer, writer = ChunkFramer("id", 0, "m", 0), BodyWriter(0, False)
+    sink = TextSink(reader, decoder, None, None, framer, writer, lambda: None)
+    message = messages.chunk([1], 1, top=0)
+    assert not sink.feed([message])
+    assert not any([reader.take_ids(), reader.take_logprobs(), reader.output_ids])
