@@ -10,15 +10,11 @@ shares the sink's parts, and so goes on where the sink has stopped.
 
 from sglrouter._fast.chunked cimport BodyWriter, monotonic
 from sglrouter._fast.detok cimport Detokenizer
+from sglrouter._fast.operations cimport TO_CONTENT, TO_REASONING
 from sglrouter._fast.parse cimport OutputParser
 from sglrouter._fast.scan cimport StopMatcher
 from sglrouter._fast.sse cimport ChunkFramer, Framer
 from sglrouter._fast.wire cimport GenerateReader
-
-cdef enum:
-    # As OutputParser.passes() has them.
-    TO_CONTENT = 0
-    TO_REASONING = 1
 
 
 cdef class Sink:
