@@ -61,6 +61,8 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 wsgi_app = "sglrouter.app:application()"
 proc_name = "sglrouter"
+# Seconds for telling the engines of calls that were cancelled last.
+_LAST_WORDS = 1.0
 _GC_THRESHOLD = (20_000, 20, 20)
 
 bind = [
@@ -135,4 +137,7 @@ def worker_exit(_server: Any, worker: Any) -> None:
     if _siblings is not None:
         _siblings.close()
     if getattr(worker, "application", None) is not None:
-        worker.application.pool.close()
+        pool = worker.application.pool
+        # What clients have left shall not go on for nobody.
+        pool.settle(_LAST_WORDS)
+        pool.close()
