@@ -17,6 +17,7 @@ from sglrouter.backend.tokenizer_fetch import model_directory
 from sglrouter.config import Settings, load_settings, parse_endpoint
 from sglrouter.errors import ConfigError
 from sglrouter.http import failures
+from sglrouter.http.answering import let_others_go_on
 from sglrouter.http.request_id import RequestIds
 from sglrouter.http.routes import routes
 from sglrouter.memory import give_back_memory
@@ -43,7 +44,7 @@ class Router(falcon.App[falcon.Request, falcon.Response]):
         self.pool = pool
         failures.install(self)
         model.prompts.encoder.run = Offload(settings.tokenizer_threads)
-        service = Service(settings, model, pool)
+        service = Service(settings, model, pool, let_others_go_on)
         self.running = service.running
         for route in routes(service):
             self.add_route(route.path, route.resource, suffix=route.suffix)

@@ -133,7 +133,7 @@ class Client:
 
             model.prompts.encoder.run = Offload(settings.tokenizer_threads)
         self._pool = Pool([parse_endpoint(text) for text in settings.engine], connect)
-        self._serving = ChatServing(Service(settings, model, self._pool), self._home.pause)
+        self._serving = ChatServing(Service(settings, model, self._pool, self._home.pause))
 
     def create_chat_completion(self, request: Request) -> dict[str, Any]:
         """Waits for a whole chat completion.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import falcon
 
-from sglrouter.http.answering import let_others_go_on, respond
+from sglrouter.http.answering import respond
 from sglrouter.http.bodies import read_body
 from sglrouter.http.request_id import metadata_of
 from sglrouter.serving.completions import CompletionServing
@@ -16,7 +16,7 @@ class Completions:
 
     def __init__(self, service: Service) -> None:
         self._settings = service.settings
-        self._serving = CompletionServing(service, let_others_go_on)
+        self._serving = CompletionServing(service)
 
     def on_post(self, req: falcon.Request, resp: falcon.Response) -> None:
         """Handles one completion."""

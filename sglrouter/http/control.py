@@ -53,7 +53,7 @@ class StartProfile:
         """Has every engine profile itself; see ProfileRequest."""
         service, metadata = self._service, metadata_of(req)
         body = read_body(req, service.settings.max_body)
-        options = msgspec.structs.asdict(decode_profile_request(body, service.bounds))
+        options = msgspec.structs.asdict(service.read(decode_profile_request, body))
         answer_with_outcomes(
             resp,
             ask_all(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import falcon
 
-from sglrouter.http.answering import let_others_go_on
 from sglrouter.http.batches import respond_batch
 from sglrouter.http.bodies import read_body
 from sglrouter.http.request_id import metadata_of
@@ -17,7 +16,7 @@ class Embeddings:
 
     def __init__(self, service: Service) -> None:
         self._limit = service.settings.max_body
-        self._serving = VectorServing(service, let_others_go_on)
+        self._serving = VectorServing(service)
 
     def on_post(self, req: falcon.Request, resp: falcon.Response) -> None:
         """Handles a request for OpenAI's embeddings."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import falcon
 
 from sglrouter.errors import BadRequest
-from sglrouter.http.answering import let_others_go_on, respond
+from sglrouter.http.answering import respond
 from sglrouter.http.bodies import read_body
 from sglrouter.http.request_id import metadata_of
 from sglrouter.schema.generate import decode_abort_request
@@ -18,7 +18,7 @@ class Generate:
 
     def __init__(self, service: Service) -> None:
         self._settings = service.settings
-        self._serving = NativeServing(service, let_others_go_on)
+        self._serving = NativeServing(service)
 
     def on_post(self, req: falcon.Request, resp: falcon.Response) -> None:
         """Handles one request."""
@@ -38,7 +38,7 @@ class AbortRequests:
         """Stops one, or all; there need not be any."""
         service = self._service
         body = read_body(req, service.settings.max_body)
-        request = decode_abort_request(body, service.bounds)
+        request = service.read(decode_abort_request, body)
         if not request.abort_all and not request.rid:
             raise BadRequest(
                 "Name the request to stop as rid, or set abort_all to true",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import falcon
 
-from sglrouter.http.answering import let_others_go_on
 from sglrouter.http.batches import respond_batch
 from sglrouter.http.bodies import read_body
 from sglrouter.http.request_id import metadata_of
@@ -18,7 +17,7 @@ class Score:
 
     def __init__(self, service: Service) -> None:
         self._limit = service.settings.max_body
-        self._serving = ScoreServing(service, let_others_go_on)
+        self._serving = ScoreServing(service)
 
     def on_post(self, req: falcon.Request, resp: falcon.Response) -> None:
         """Handles one request."""
@@ -31,7 +30,7 @@ class Rerank:
 
     def __init__(self, service: Service) -> None:
         self._limit = service.settings.max_body
-        self._serving = RerankServing(service, let_others_go_on)
+        self._serving = RerankServing(service)
 
     def on_post(self, req: falcon.Request, resp: falcon.Response) -> None:
         """As SGLang's gateways answer."""

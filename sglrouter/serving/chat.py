@@ -21,7 +21,6 @@ from sglrouter.output.chat import ChatCompletion, ChatStream
 from sglrouter.output.choice import Choice
 from sglrouter.output.head import Head
 from sglrouter.output.reading import Reading
-from sglrouter.output.sample import Sample
 from sglrouter.prompt.conversation import Prompt
 from sglrouter.prompt.variables import template_variables
 from sglrouter.schema.chat import IGNORED_IN_CHAT, ChatRequest, decode_chat_request
@@ -30,6 +29,7 @@ from sglrouter.serving.answer import Answer
 from sglrouter.serving.constraints import Grammar, choose_grammar
 from sglrouter.serving.reading import reading_of
 from sglrouter.serving.running import names_of
+from sglrouter.serving.samples import sample_of
 from sglrouter.serving.sampling import (
     check_logprobs,
     check_prompt,
@@ -48,9 +48,6 @@ REASONING_FIELDS = {
     "both": ("reasoning_content", "reasoning"),
 }
 
-# Bytes of a body that takes milliseconds to decode, and as many to render.
-_LARGE = 256 * 1024
-
 
 class _Plan(msgspec.Struct, frozen=True):
     """A checked request: what to send, and how to read what comes back."""
@@ -64,15 +61,11 @@ class _Plan(msgspec.Struct, frozen=True):
     reading: Reading
 
 
-def _go_on() -> None:
-    pass
-
-
 def chat_prompt(
     request: ChatRequest,
     tools: Sequence[Mapping[str, Any]] | None,
     model: Model,
-    pause: Callable[[], object] = _go_on,
+    pause: Callable[[], object],
 ) -> Prompt:
     """The prompt that a conversation makes.
 
@@ -105,12 +98,10 @@ class ChatServing:
 
     Args:
         service: What they are answered with.
-        pause: Called now and then where a request takes long, to let others go on.
     """
 
-    def __init__(self, service: Service, pause: Callable[[], object] = _go_on) -> None:
+    def __init__(self, service: Service) -> None:
         self._service = service
-        self._pause = pause
         self._reasoning_fields = REASONING_FIELDS[service.settings.reasoning_field]
 
     def start(self, body: bytes, metadata: Metadata = (), *, stream: bool | None = None) -> Answer:
@@ -125,11 +116,9 @@ class ChatServing:
             RouterError: The request cannot be served; nothing was sent.
         """
         service = self._service
-        request = decode_chat_request(body, service.bounds)
+        request = service.read(decode_chat_request, body)
         if stream is not None and request.stream is not stream:
             request = msgspec.structs.replace(request, stream=stream)
-        if len(body) > _LARGE:
-            self._pause()
         engine, facts = service.generator()
         plan = self._plan(request, facts)
         readers = [self._choice(request, plan) for _ in range(plan.n)]
@@ -164,7 +153,7 @@ class ChatServing:
         alternatives = top_logprobs(request, limits)
         tools = choose_tools(request)
         grammar = choose_grammar(request, tools, model.formats.tool_parser)
-        prompt = chat_prompt(request, tools.shown, model, self._pause)
+        prompt = chat_prompt(request, tools.shown, model, self._service.pause)
         check_prompt(prompt.ids, limits)
         tokens = len(prompt.ids)
         params = sampling(
@@ -210,14 +199,9 @@ class ChatServing:
 
     def _choice(self, request: ChatRequest, plan: _Plan) -> Choice:
         model = self._service.model
-        sample = Sample(
-            model.detokenizers,
-            eos_ids=model.files.eos_ids,
-            stop=plan.sampling.stop,
-            stop_token_ids=plan.sampling.stop_token_ids,
-            ignore_eos=plan.sampling.ignore_eos,
-            keep_stop=plan.sampling.no_stop_trim,
-            skip_special=plan.sampling.skip_special_tokens,
+        sample = sample_of(
+            model,
+            plan.sampling,
             logprobs=bool(request.logprobs),
             shown=model.shown_tokens(plan.reading),
         )

@@ -7,7 +7,7 @@ run at once. A failing one fails the request and cancels the others.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -21,7 +21,6 @@ from sglrouter.backend.scheduler import (
 from sglrouter.errors import BadRequest
 from sglrouter.output.head import Head
 from sglrouter.output.prompt_text import PromptText
-from sglrouter.output.sample import Sample
 from sglrouter.output.text import TextChoice, TextCompletion, TextStream
 from sglrouter.schema.completions import (
     DEFAULT_MAX_TOKENS,
@@ -33,6 +32,7 @@ from sglrouter.serving.answer import Answer
 from sglrouter.serving.constraints import Grammar, response_constraint
 from sglrouter.serving.raw_prompts import RawPrompt, RawPrompts
 from sglrouter.serving.running import names_of
+from sglrouter.serving.samples import sample_of
 from sglrouter.serving.sampling import (
     MAX_TOP_LOGPROBS,
     Limits,
@@ -41,9 +41,6 @@ from sglrouter.serving.sampling import (
     sampling,
 )
 from sglrouter.serving.service import Service
-
-# Bytes of a body that takes milliseconds to decode.
-_LARGE = 256 * 1024
 
 
 class _Work(msgspec.Struct, frozen=True):
@@ -75,26 +72,20 @@ class _Plan(msgspec.Struct, frozen=True):
     lora_id: str
 
 
-def _go_on() -> None:
-    pass
-
-
 class CompletionServing:
     """Continues texts.
 
     Args:
         service: What with.
-        pause: Called now and then where a request takes long, to let others go on.
     """
 
-    def __init__(self, service: Service, pause: Callable[[], object] = _go_on) -> None:
+    def __init__(self, service: Service) -> None:
         self._service = service
-        self._pause = pause
         self._prompts = RawPrompts(
             service.model.prompts.encoder,
             service.model.detokenizers,
             service.settings.max_prompts,
-            pause,
+            service.pause,
         )
 
     def start(self, body: bytes, metadata: Metadata = ()) -> Answer:
@@ -108,9 +99,7 @@ class CompletionServing:
             RouterError: The request cannot be served; nothing was sent.
         """
         service = self._service
-        request = decode_completion_request(body, service.bounds)
-        if len(body) > _LARGE:
-            self._pause()
+        request = service.read(decode_completion_request, body)
         engine, facts = service.generator()
         plan = self._plan(request, facts)
         # The samples of one prompt beside each other.
@@ -193,16 +182,10 @@ class CompletionServing:
         )
 
     def _choice(self, request: CompletionRequest, plan: _Plan, work: _Work) -> TextChoice:
-        model, params = self._service.model, work.sampling
         shows = request.logprobs is not None
-        sample = Sample(
-            model.detokenizers,
-            eos_ids=model.files.eos_ids,
-            stop=params.stop,
-            stop_token_ids=params.stop_token_ids,
-            ignore_eos=params.ignore_eos,
-            keep_stop=params.no_stop_trim,
-            skip_special=params.skip_special_tokens,
+        sample = sample_of(
+            self._service.model,
+            work.sampling,
             logprobs=plan.scored,
             input_logprobs=shows and bool(request.echo),
         )

@@ -44,12 +44,10 @@ class VectorServing:
 
     Args:
         service: What they are answered with.
-        pause: Called now and then where a request takes long, to let others go on.
     """
 
-    def __init__(self, service: Service, pause: Callable[[], object]) -> None:
+    def __init__(self, service: Service) -> None:
         self._service = service
-        self._pause = pause
         config = read_json_object(service.model.files.directory / "config.json")
         self._matryoshka = Matryoshka(config)
         self._labels = labels_of(config.get("id2label"))
@@ -64,7 +62,7 @@ class VectorServing:
         Raises:
             RouterError: The request cannot be served; nothing was sent.
         """
-        request = decode_embedding_request(body, self._service.bounds)
+        request = self._service.read(decode_embedding_request, body)
         refuse_given(
             request, ("lora_path", "embed_overrides", "embed_override_token_id"), _NOT_ON_THE_WIRE
         )
@@ -83,7 +81,7 @@ class VectorServing:
 
     def classes(self, body: bytes, metadata: Metadata = ()) -> BatchAnswer:
         """Answers a ClassifyRequest; see embeddings()."""
-        request = decode_classify_request(body, self._service.bounds)
+        request = self._service.read(decode_classify_request, body)
         refuse_given(request, ("lora_path",), _NOT_ON_THE_WIRE)
         inputs = inputs_of(request.input, "input")
         engine, facts = self._engine(request)
@@ -98,7 +96,7 @@ class VectorServing:
 
     def encoded(self, body: bytes, metadata: Metadata = ()) -> BatchAnswer:
         """Answers an EncodeRequest; see embeddings()."""
-        request = decode_encode_request(body, self._service.bounds)
+        request = self._service.read(decode_encode_request, body)
         refuse_given(
             request,
             (
@@ -148,7 +146,7 @@ class VectorServing:
             field,
             encoder=self._service.model.prompts.encoder,
             limits=self._service.limits(facts),
-            pause=self._pause,
+            pause=self._service.pause,
         )
 
     def _answer(
@@ -163,7 +161,7 @@ class VectorServing:
             batch_of(self._service, engine, EMBED, embed_requests(ids), metadata),
             vector_reader(made.add),
             made.body,
-            pause=self._pause,
+            pause=self._service.pause,
             explain=explain_embedding,
             ignored=ignored,
         )

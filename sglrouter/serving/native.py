@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -24,7 +24,6 @@ from sglrouter.backend.scheduler import (
 )
 from sglrouter.errors import BadRequest
 from sglrouter.output.native import NativeBody, NativeOutput, NativeRequest, NativeStream
-from sglrouter.output.sample import Sample
 from sglrouter.schema.generate import (
     IGNORED_IN_GENERATE,
     IGNORED_IN_SAMPLING_PARAMS,
@@ -42,6 +41,7 @@ from sglrouter.serving.constraints import Grammar, response_constraint
 from sglrouter.serving.inputs import taking_turns
 from sglrouter.serving.native_items import Item, Items, Scoring, items_of
 from sglrouter.serving.running import Name
+from sglrouter.serving.samples import sample_of
 from sglrouter.serving.sampling import Limits, check_prompt, choices, sampling
 from sglrouter.serving.service import Service
 
@@ -50,8 +50,6 @@ MAX_TOP_LOGPROBS = 1000
 MAX_SELECTED = 1000
 # SGLang's word for any JSON object.
 _ANY_OBJECT = "$$ANY$$"
-# Bytes of a body that takes milliseconds to decode.
-_LARGE = 256 * 1024
 _INT_MAX = 2**31 - 1
 
 
@@ -65,21 +63,15 @@ class _Plan(msgspec.Struct, frozen=True):
     grammar: Grammar
 
 
-def _go_on() -> None:
-    pass
-
-
 class NativeServing:
     """Answers native requests.
 
     Args:
         service: What they are answered with.
-        pause: Called now and then where a request takes long, to let others go on.
     """
 
-    def __init__(self, service: Service, pause: Callable[[], object] = _go_on) -> None:
+    def __init__(self, service: Service) -> None:
         self._service = service
-        self._pause = pause
 
     def start(self, body: bytes, metadata: Metadata = ()) -> Answer:
         """Starts the answer to a request.
@@ -93,9 +85,7 @@ class NativeServing:
         """
         began = time.monotonic()
         service = self._service
-        request = decode_generate_request(body, service.bounds)
-        if len(body) > _LARGE:
-            self._pause()
+        request = service.read(decode_generate_request, body)
         engine, facts = service.generator()
         limits = service.limits(facts)
         preferred = preferred_params(facts.preferred_sampling_params)
@@ -131,7 +121,7 @@ class NativeServing:
         plans: list[_Plan] = []
         room = limits.max_logprobs
         last: tuple[NativeSamplingParams, NativeSampling, Grammar] | None = None
-        for item in taking_turns(items.each, self._pause):
+        for item in taking_turns(items.each, self._service.pause):
             if last is None or last[0] is not item.params:
                 # Nearly always all prompts have the same.
                 last = item.params, *_sampling_of(item, preferred, limits)
@@ -171,16 +161,10 @@ class NativeServing:
     def _output(
         self, request: GenerateRequest, plan: _Plan, name: str, facts: EngineFacts, began: float
     ) -> NativeOutput:
-        model = self._service.model
-        scoring, params = plan.item.scoring, plan.sampling
-        sample = Sample(
-            model.detokenizers,
-            eos_ids=model.files.eos_ids,
-            stop=params.stop,
-            stop_token_ids=params.stop_token_ids,
-            ignore_eos=params.ignore_eos,
-            keep_stop=params.no_stop_trim,
-            skip_special=params.skip_special_tokens,
+        model, scoring = self._service.model, plan.item.scoring
+        sample = sample_of(
+            model,
+            plan.sampling,
             logprobs=scoring.wanted,
             keep_ids=True,
             input_logprobs=scoring.start >= 0,

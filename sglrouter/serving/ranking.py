@@ -30,12 +30,10 @@ class RerankServing:
 
     Args:
         service: What they are ranked with.
-        pause: Called now and then where a request takes long, to let others go on.
     """
 
-    def __init__(self, service: Service, pause: Callable[[], object]) -> None:
+    def __init__(self, service: Service) -> None:
         self._service = service
-        self._pause = pause
         self._asks = _asks_yes_or_no(service)
 
     def bare(self, body: bytes, metadata: Metadata = ()) -> BatchAnswer:
@@ -48,12 +46,12 @@ class RerankServing:
         Raises:
             RouterError: The request cannot be served; nothing was sent.
         """
-        request = decode_rerank_request(body, self._service.bounds)
+        request = self._service.read(decode_rerank_request, body)
         return self._start(request, metadata, lambda made, _head: made.bare())
 
     def whole(self, body: bytes, metadata: Metadata = ()) -> BatchAnswer:
         """Answers a RerankRequest with an object, as SGLang's gateways do; see bare()."""
-        request = decode_rerank_request(body, self._service.bounds)
+        request = self._service.read(decode_rerank_request, body)
         return self._start(request, metadata, lambda made, head: made.whole(head, request.rid))
 
     def _start(
@@ -104,7 +102,7 @@ class RerankServing:
             lambda: body(made, head),
             lora_id=lora_id,
             metadata=metadata,
-            pause=self._pause,
+            pause=self._service.pause,
         )
 
     def _prompts(
@@ -112,7 +110,7 @@ class RerankServing:
     ) -> list[Sequence[int]]:
         ids = []
         asked = [{"type": "text", "text": query}]
-        for i, text in enumerate(taking_turns(texts, self._pause)):
+        for i, text in enumerate(taking_turns(texts, self._service.pause)):
             where = f"documents[{i}]"
             # Text templates read the messages, those for images the other two.
             kwargs: dict[str, Any] = {
@@ -125,7 +123,7 @@ class RerankServing:
                 prompt = self._service.model.prompts.build(
                     [{"role": "user", "content": query}, {"role": "user", "content": text}],
                     kwargs=kwargs,
-                    pause=self._pause,
+                    pause=self._service.pause,
                 )
             except BadRequest as exc:
                 exc.param = where

@@ -7,7 +7,7 @@ classification model's logits are scores as they are.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from sglrouter.backend.channel import Metadata
@@ -31,12 +31,10 @@ class ScoreServing:
 
     Args:
         service: What they are scored with.
-        pause: Called now and then where a request takes long, to let others go on.
     """
 
-    def __init__(self, service: Service, pause: Callable[[], object]) -> None:
+    def __init__(self, service: Service) -> None:
         self._service = service
-        self._pause = pause
 
     def start(self, body: bytes, metadata: Metadata = ()) -> BatchAnswer:
         """Answers a ScoreRequest.
@@ -49,7 +47,7 @@ class ScoreServing:
             RouterError: The request cannot be served; nothing was sent.
         """
         service = self._service
-        request = decode_score_request(body, service.bounds)
+        request = service.read(decode_score_request, body)
         refuse_given(
             request,
             (
@@ -86,7 +84,7 @@ class ScoreServing:
                 batch_of(service, engine, EMBED, embed_requests(ids), metadata),
                 vector_reader(made.add_logits),
                 made.body,
-                pause=self._pause,
+                pause=self._service.pause,
                 explain=explain_embedding,
             )
         labels = labels_for(request.label_token_ids, len(ids), limits)
@@ -99,7 +97,7 @@ class ScoreServing:
             made.body,
             lora_id=lora_id,
             metadata=metadata,
-            pause=self._pause,
+            pause=self._service.pause,
         )
 
     def _prompts(self, request: ScoreRequest, limits: Limits) -> list[Sequence[int]]:
@@ -127,7 +125,7 @@ class ScoreServing:
             "items",
             encoder=self._service.model.prompts.encoder,
             limits=limits,
-            pause=self._pause,
+            pause=self._service.pause,
         )
 
 

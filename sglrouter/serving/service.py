@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeVar
 
 from sglrouter.backend.channel import Metadata
 from sglrouter.backend.generation import Generation
@@ -17,6 +18,15 @@ from sglrouter.serving.running import Name, Running
 from sglrouter.serving.sampling import Limits
 from sglrouter.serving.sampling_defaults import SamplingDefaults
 
+T = TypeVar("T")
+
+# Bytes of a body that takes milliseconds to decode, and as many to render.
+_LARGE = 256 * 1024
+
+
+def _go_on() -> None:
+    pass
+
 
 class Service:
     """One model and its engines.
@@ -25,19 +35,42 @@ class Service:
         settings: The operator's wishes.
         model: The model.
         pool: Its engines.
+        pause: Called now and then where a request takes long, to let others go on.
         bounds: What the body of a request may hold.
         models: The names that requests may ask for.
         running: The requests under way.
     """
 
-    def __init__(self, settings: Settings, model: Model, pool: Pool) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        model: Model,
+        pool: Pool,
+        pause: Callable[[], object] = _go_on,
+    ) -> None:
         self.settings = settings
         self.model = model
         self.pool = pool
+        self.pause = pause
         self.bounds = JsonBounds(settings.max_json_depth, settings.max_json_values)
         self._defaults = SamplingDefaults(model.files.sampling_defaults)
         self.models = Models(settings, model.name)
         self.running = Running()
+
+    def read(self, decode: Callable[[bytes, JsonBounds], T], body: bytes) -> T:
+        """Reads the body of a request.
+
+        Args:
+            decode: What reads it.
+            body: The body.
+
+        Raises:
+            BadRequest: It is not JSON, larger than the bounds, or a field has the wrong type.
+        """
+        request = decode(body, self.bounds)
+        if len(body) > _LARGE:
+            self.pause()
+        return request
 
     def limits(self, facts: EngineFacts) -> Limits:
         """What bounds a request on an engine."""

@@ -42,12 +42,10 @@ class Tokenizing:
 
     Args:
         service: Whose tokenizer it is.
-        pause: Called now and then where a request takes long, to let others go on.
     """
 
-    def __init__(self, service: Service, pause: Callable[[], object]) -> None:
+    def __init__(self, service: Service) -> None:
         self._service = service
-        self._pause = pause
 
     def tokenize(self, body: bytes) -> Iterator[bytes]:
         """Answers a TokenizeRequest.
@@ -61,7 +59,7 @@ class Tokenizing:
         Raises:
             RouterError: The request cannot be served.
         """
-        request = decode_tokenize_request(body, self._service.bounds)
+        request = self._service.read(decode_tokenize_request, body)
         if (request.prompt is None) is not request.is_conversation:
             raise BadRequest("Give either prompt or messages", param="prompt")
         facts = self._service.facts()
@@ -89,7 +87,7 @@ class Tokenizing:
         Raises:
             RouterError: The request cannot be served.
         """
-        request = decode_detokenize_request(body, self._service.bounds)
+        request = self._service.read(decode_detokenize_request, body)
         self._service.adapter(request, self._service.facts())
         first = request.tokens[0] if request.tokens else 0
         if isinstance(first, list):
@@ -103,8 +101,8 @@ class Tokenizing:
         self, request: TokenizeRequest, body: bytes
     ) -> tuple[list[str], list[memoryview]]:
         service = self._service
-        chat = decode_chat_request(body, service.bounds)
-        prompt = chat_prompt(chat, choose_tools(chat).shown, service.model, self._pause)
+        chat = service.read(decode_chat_request, body)
+        prompt = chat_prompt(chat, choose_tools(chat).shown, service.model, self._service.pause)
         # What any encoder returns.
         ids = cast(memoryview, prompt.ids)
         if request.add_special_tokens:
@@ -123,7 +121,7 @@ class Tokenizing:
 
     def _text(self, request: DetokenizeRequest, ids: Any) -> str:
         return self._service.model.detokenizers.text(
-            ids, skip_special=request.skip_special_tokens is not False, pause=self._pause
+            ids, skip_special=request.skip_special_tokens is not False, pause=self._service.pause
         )
 
     def _check(self, ids: Any, where: str) -> None:
@@ -149,7 +147,7 @@ class Tokenizing:
         began = time.monotonic()
         for item in items:
             if time.monotonic() - began > _LONGEST_TURN:
-                self._pause()
+                self._service.pause()
                 began = time.monotonic()
             yield item
 
