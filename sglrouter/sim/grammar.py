@@ -63,7 +63,8 @@ def _regex_error(pattern: str) -> str | None:
 
 
 def _ebnf_error(grammar: str) -> str | None:
-    bare = _QUOTED.sub(lambda match: " " * len(match[0]), grammar)
+    # A comment is nothing, a literal something that no rule or bracket is made of.
+    bare = _QUOTED.sub(lambda match: (" " if match[0][0] == "#" else "?") * len(match[0]), grammar)
     if not _RULE.match(bare):
         return _ebnf_message(1, 1, "Expect rule name")
     if not _ROOT.search(bare):

@@ -100,6 +100,7 @@ def test_constraints_that_do_not_compile(
         {"json_schema": "true"},
         {"structural_tag": '{"type": "structural_tag"}'},
         {"regex": r"(yes|no)\d+"},
+        {"ebnf_grammar": 'root ::= "a"'},
         {"ebnf_grammar": '# one rule\nroot ::= ("(" item)*\nitem ::= [a-z"(] | "\\""'},
     ],
 )
