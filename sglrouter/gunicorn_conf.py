@@ -19,8 +19,8 @@ from typing import Any
 
 from sglrouter.config import Settings, load_settings
 from sglrouter.errors import ConfigError
-from sglrouter.open_files import allow_open_files
-from sglrouter.siblings import Siblings
+from sglrouter.server.open_files import allow_open_files
+from sglrouter.server.siblings import Siblings
 
 
 def _load() -> Settings:
@@ -71,7 +71,7 @@ bind = [
     else f"{_settings.host}:{_settings.port}"
 ]
 workers = _settings.workers or len(os.sched_getaffinity(0))
-worker_class = "sglrouter.worker.RouterWorker"
+worker_class = "sglrouter.server.worker.RouterWorker"
 worker_connections = _settings.worker_connections
 # The tokenizer and its tables are loaded once and shared.
 preload_app = True

@@ -21,6 +21,7 @@ MAY_IMPORT = {
     "model": {"prompt", "output"},
     "serving": {"_fast", "schema", "prompt", "backend", "output", "model"},
     "client": {"backend", "serving", "model", "offload"},
+    "server": {"_fast", "http"},
     "http": {"_fast", "schema", "prompt", "backend", "output", "model", "serving"},
     "sim": {"_proto"},
 }

@@ -13,7 +13,7 @@ from msgspec import Meta
 
 from sglrouter.schema import shapes
 from sglrouter.schema.json_bounds import JsonBounds, decode_bounded
-from sglrouter.schema.legacy import with_tools
+from sglrouter.schema.legacy import tool_choice_of, tools_of
 from sglrouter.schema.sampling import Ignored, SamplingRequest
 
 _BOUNDS = JsonBounds()
@@ -136,5 +136,15 @@ def decode_chat_request(body: bytes, bounds: JsonBounds = _BOUNDS) -> ChatReques
     """
     request = decode_bounded(_decoder, body, bounds)
     if request.functions is not None or request.function_call is not None:
-        return with_tools(request)
+        return _with_tools(request)
     return request
+
+
+def _with_tools(request: ChatRequest) -> ChatRequest:
+    """The same with tools and tool_choice in place of their older forms."""
+    changes: dict[str, Any] = {"functions": None, "function_call": None}
+    if request.tools is None and request.functions is not None:
+        changes["tools"] = tools_of(request.functions)
+    if request.tool_choice is None and request.function_call is not None:
+        changes["tool_choice"] = tool_choice_of(request.function_call)
+    return msgspec.structs.replace(request, **changes)

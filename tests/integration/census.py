@@ -20,7 +20,7 @@ import msgspec
 from gevent.server import StreamServer
 from greenlet import greenlet  # type: ignore[import-untyped]
 
-from sglrouter.worker import DirectClient, RouterWorker
+from sglrouter.server.worker import DirectClient, RouterWorker
 from tests.processes import PATIENCE
 
 VARIABLE = "CENSUS_SOCKET"

@@ -15,7 +15,7 @@ import gevent.socket
 import httpx
 import pytest
 
-from sglrouter.worker import RequestWait
+from sglrouter.server.worker import RequestWait
 from tests.processes import PATIENCE, RouterProcess, chat_body, joined, sse_data
 
 if TYPE_CHECKING:

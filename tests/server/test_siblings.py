@@ -10,8 +10,8 @@ import gevent
 import pytest
 from gevent import socket
 
-from sglrouter import siblings
-from sglrouter.siblings import Siblings
+from sglrouter.server import siblings
+from sglrouter.server.siblings import Siblings
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sglrouter._fast.head import parse_head
-from sglrouter.quick_request import QuickRequest
+from sglrouter.server.quick_request import QuickRequest
 
 PEER = ("127.0.0.1", 1)
 PLAIN = (

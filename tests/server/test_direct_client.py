@@ -8,7 +8,7 @@ import gevent
 import gevent.socket
 
 from sglrouter._fast.chunked import BodyWriter
-from sglrouter.worker import ConnectionWatch, DirectClient
+from sglrouter.server.worker import ConnectionWatch, DirectClient
 
 
 def test_what_a_client_is_waited_for_with_is_kept_until_it_has_it() -> None:

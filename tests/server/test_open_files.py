@@ -13,7 +13,7 @@ import logging, resource, sys
 logging.basicConfig(stream=sys.stdout, format="%(message)s")
 soft, hard, connections = map(int, sys.argv[1:])
 resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-from sglrouter.open_files import allow_open_files
+from sglrouter.server.open_files import allow_open_files
 allow_open_files(connections)
 print(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
 """

@@ -24,10 +24,10 @@ from gunicorn.http.wsgi import Response
 from gunicorn.workers.ggevent import GeventWorker
 
 from sglrouter._fast.chunked import BodyWriter
-from sglrouter.gunicorn_errors import use_json_errors
-from sglrouter.gunicorn_savings import save_work
 from sglrouter.http.client import ENVIRON_KEY
-from sglrouter.quick_request import use_quick_requests
+from sglrouter.server.json_errors import use_json_errors
+from sglrouter.server.quick_request import use_quick_requests
+from sglrouter.server.savings import save_work
 
 # Seconds that a new connection has for its first request once the worker stops.
 _FIRST_REQUEST = 5.0
