@@ -19,7 +19,7 @@ $(VENV)/.installed-node: $(VENV)/.installed $(wildcard $(NODE_CLIENTS)/package*.
 	if command -v npm >/dev/null; then npm ci --silent --prefix $(NODE_CLIENTS) && touch $@; fi
 
 test: setup  ## all tests; those that need the corpus or nginx say so where they skip
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile
 
 bench: setup  ## CPU per token, of the whole system and of its compiled parts
 	$(BIN)/python bench/run.py
