@@ -1,4 +1,4 @@
-"""The calls of an engine that are answered once: embeddings, its state, its upkeep.
+"""The calls of an engine that are answered once: its state, its upkeep.
 
 Strategy: one method a call, with a deadline a little beyond the longest time that the
 engine itself allows for it. What fails is a RouterError, as from a generation: 501 for a
@@ -16,15 +16,13 @@ from google.protobuf.message import DecodeError
 
 from sglrouter.backend import control_messages as messages
 from sglrouter.backend.channel import Channel, Metadata, sendable
-from sglrouter.backend.control_messages import Embedding, Outcome
-from sglrouter.backend.scheduler import new_request_id
+from sglrouter.backend.control_messages import Outcome
 from sglrouter.errors import EngineError, from_grpc_status
 
 T = TypeVar("T")
 
 # For what an engine answers from memory; older ones ask their scheduler between two steps.
 _INFORMATION_TIMEOUT = 10.0
-_ABORT_TIMEOUT = 5.0
 # An engine waits 20 s for its token, half a minute or more for its cache to be free, and
 # ten minutes for a profile to be written.
 _HEALTH_TIMEOUT = 25.0
@@ -46,23 +44,6 @@ class Control(ABC):
     @abstractmethod
     def channel(self) -> Channel:
         """The connection to the engine."""
-
-    def embed(
-        self, ids: Sequence[int], text: str = "", *, timeout: float, metadata: Metadata = ()
-    ) -> Embedding:
-        """Returns the embedding of a prompt.
-
-        An engine never answers one that is too long, and dies of one that is empty or
-        holds ids past its vocabulary: whoever calls this has seen to that.
-
-        Args:
-            ids: The prompt's token ids; quickest as a buffer of uint32.
-            text: The prompt; engines only carry it.
-            timeout: Longest time in seconds.
-            metadata: Request headers.
-        """
-        request = messages.embed_request(new_request_id(), ids, text)
-        return self._ask(messages.EMBED, request, messages.read_embedding, timeout, metadata)
 
     def server_info(self, *, metadata: Metadata = ()) -> dict[str, Any]:
         """Returns the engine's arguments and state; see read_server_info().
@@ -151,17 +132,6 @@ class Control(ABC):
             timeout,
             metadata,
         )
-
-    def abort(self, request_id: str, *, metadata: Metadata = ()) -> Outcome:
-        """Has the engine stop what it does for an id, or for one that begins with it.
-
-        A call that still listens is not ended by that and waits for its deadline: cancel it.
-
-        Raises:
-            ValueError: The id is empty.
-        """
-        request = messages.abort_request(request_id)
-        return self._ask(messages.ABORT, request, messages.read_abort, _ABORT_TIMEOUT, metadata)
 
     def _profile(self, method: str, request: bytes, metadata: Metadata) -> Outcome:
         longest = _PROFILE_TIMEOUT + _GRACE

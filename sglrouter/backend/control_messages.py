@@ -168,12 +168,6 @@ def abort_request(request_id: str) -> bytes:
     ).SerializeToString()
 
 
-def read_abort(message: bytes) -> Outcome:
-    """Reads an AbortResponse; engines say that they succeeded with any id."""
-    answer = scheduler.AbortResponse.FromString(message)
-    return Outcome(answer.success, answer.message)
-
-
 def _plain(message: Any) -> dict[str, Any]:
     return json_format.MessageToDict(
         message, preserving_proto_field_name=True, always_print_fields_with_no_presence=True

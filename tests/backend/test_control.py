@@ -35,36 +35,6 @@ def start() -> Iterator[Start]:
         sim.stop()
 
 
-@pytest.mark.parametrize("dialect", ["current", "0.5.9"])
-def test_embeddings_come_in_every_dialect(start: Start, dialect: str) -> None:
-    sim, engine = start(embedding=True, dialect=dialect)
-    first = engine.embed([10, 11, 12], "text", timeout=5.0)
-    assert first.prompt_tokens == 3
-    assert sum(value * value for value in first.vector) == pytest.approx(1.0, abs=1e-5)
-    assert engine.embed([10, 11, 12], timeout=5.0) == first
-    assert engine.embed([12, 11, 10], timeout=5.0).vector != first.vector
-    assert sim.embeds[0].tokenized.original_text == "text"
-    ids = [each.request_id for each in sim.embeds]
-    assert len(set(ids)) == 3
-    assert {len(each) for each in ids} == {32}
-    assert not engine.facts().is_generation
-
-
-@pytest.mark.parametrize("dialect", ["current", "0.5.9"])
-def test_a_generation_model_does_not_embed(start: Start, dialect: str) -> None:
-    _, engine = start(dialect=dialect)
-    with pytest.raises(EngineError, match="embedding") as caught:
-        engine.embed([10], timeout=5.0)
-    assert caught.value.status == 502
-
-
-def test_an_embedding_that_never_comes_is_a_timeout(start: Start) -> None:
-    _, engine = start(embedding=True, context_length=16)
-    with pytest.raises(EngineTimeout) as caught:
-        engine.embed([10] * 30, timeout=0.2)
-    assert caught.value.status == 504
-
-
 def test_the_engine_tells_its_arguments(start: Start) -> None:
     _, engine = start(context_length=64, server_args={"tool_call_parser": "qwen"})
     info = engine.server_info()
@@ -131,25 +101,13 @@ def test_health_takes_a_token(start: Start) -> None:
         engine.health_generate(timeout=0.1)
 
 
-def test_abort_is_by_name(start: Start) -> None:
-    sim, engine = start()
-    assert engine.abort("abc").success
-    assert sim.aborted == ["abc"]
-    assert not engine.abort("HEALTH_CHECK_1").success
-    with pytest.raises(ValueError, match="every request"):
-        engine.abort("")
-    assert len(sim.aborted) == 2
-
-
 CALLS: dict[str, Callable[[Engine, Metadata], object]] = {
-    "Embed": lambda engine, headers: engine.embed([1], timeout=5.0, metadata=headers),
     "GetServerInfo": lambda engine, headers: engine.server_info(metadata=headers),
     "GetLoads": lambda engine, headers: engine.loads(metadata=headers),
     "FlushCache": lambda engine, headers: engine.flush_cache(metadata=headers),
     "StartProfile": lambda engine, headers: engine.start_profile(metadata=headers),
     "StopProfile": lambda engine, headers: engine.stop_profile(metadata=headers),
     "HealthCheck": lambda engine, headers: engine.health_generate(metadata=headers),
-    "Abort": lambda engine, headers: engine.abort("abc", metadata=headers),
 }
 
 
@@ -222,9 +180,8 @@ def engine_of(channel: Canned) -> Engine:
 def test_the_engine_has_the_time_that_it_allows_itself() -> None:
     channel = Canned(Status("OK", ""))
     engine = engine_of(channel)
-    for name, call in CALLS.items():
-        if name != "Embed":
-            call(engine, ())
+    for call in CALLS.values():
+        call(engine, ())
     assert channel.timeouts["FlushCache"] > 30.0
     assert channel.timeouts["StartProfile"] > 600.0
     assert channel.timeouts["StopProfile"] > 600.0
