@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -19,14 +20,23 @@ import openai
 
 ROOT = Path(__file__).parents[1]
 PATIENCE = 30.0
+# Not the module's generator: tests set its seed.
+_random = random.SystemRandom()
 
 
 def free_port() -> int:
-    """A port that was free a moment ago."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """A port that was free a moment ago, and that no system gives out by itself.
+
+    Drawn at random, since other test processes look for ports at the same time.
+    """
+    while True:
+        port = _random.randrange(10_240, 32_768)
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
 
 
 class RouterProcess:

@@ -6,6 +6,7 @@ faults, the port) is handed in, so that an engine can come back.
 
 from __future__ import annotations
 
+import random
 from typing import TYPE_CHECKING
 
 import grpc
@@ -26,6 +27,11 @@ if TYPE_CHECKING:
     from sglrouter.sim.calls import CallLog
     from sglrouter.sim.faults import FaultQueue
     from sglrouter.sim.options import SimOptions
+
+# Below the ports that systems give out by themselves.
+_ANY_PORT = range(10_240, 32_768)
+_MOST_TRIES = 100
+_random = random.SystemRandom()
 
 _MAX_MESSAGE = 256 * 1024 * 1024
 
@@ -101,9 +107,23 @@ class EngineServer:
 
     async def start(self, port: int) -> int:
         """Listens on a port (0: any) and returns it; RuntimeError when it is taken."""
-        self.connections.port = self._server.add_insecure_port(f"{self._options.host}:{port}")
+        self.connections.port = self._listen(port) if port else self._listen_anywhere()
         await self._server.start()
         return self.connections.port
+
+    def _listen(self, port: int) -> int:
+        return self._server.add_insecure_port(f"{self._options.host}:{port}")
+
+    def _listen_anywhere(self) -> int:
+        # Not the system's choice: its ports are those of outgoing connections, too, one of
+        # which would take this one while the engine is down.
+        for _ in range(_MOST_TRIES):
+            port = _ANY_PORT[_random.randrange(len(_ANY_PORT))]
+            try:
+                return self._listen(port)
+            except RuntimeError:
+                continue
+        raise RuntimeError("there is no free port")
 
     async def stop(self, grace: float) -> None:
         """Takes no more calls, lets the live ones go on for `grace` seconds, ends."""
