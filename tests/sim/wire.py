@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from contextlib import suppress
 from dataclasses import dataclass
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 SERVICE = "sglang.grpc.scheduler.SglangScheduler"
+# Seconds beyond a call's deadline after which grpcio is not believed to end it.
+_GRACE = 5.0
 
 _CHANNEL_OPTIONS = [
     # A channel of its own for every client, and no second of back-off after a restart.
@@ -77,9 +80,11 @@ class Reply:
 class LiveCall:
     """A stream that a test reads step by step."""
 
-    def __init__(self, call: Any) -> None:
+    def __init__(self, call: Any, timeout: float) -> None:
         self._call = call
+        self._timeout = timeout
         self.messages: list[Any] = []
+        self.lost = False
 
     def read(self, count: int) -> None:
         for _ in range(count):
@@ -89,10 +94,20 @@ class LiveCall:
         self._call.cancel()
 
     def finish(self) -> Reply:
-        # The status tells how it ended.
-        with suppress(grpc.RpcError):
-            self.messages.extend(self._call)
+        # grpcio once lost a call, deadline and all, that was made while its connection closed.
+        watchdog = threading.Timer(self._timeout + _GRACE, self._give_up)
+        watchdog.start()
+        try:
+            # The status tells how it ended.
+            with suppress(grpc.RpcError):
+                self.messages.extend(self._call)
+        finally:
+            watchdog.cancel()
         return Reply(self.messages, self._call.code().name, self._call.details() or "")
+
+    def _give_up(self) -> None:
+        self.lost = True
+        self._call.cancel()
 
 
 class EngineClient:
@@ -122,10 +137,13 @@ class EngineClient:
             ),
             response_deserializer=kind.FromString,
         )
-        return LiveCall(method(request, timeout=timeout, wait_for_ready=wait_for_ready))
+        call = method(request, timeout=timeout, wait_for_ready=wait_for_ready)
+        return LiveCall(call, timeout)
 
     def call(self, name: str, request: Any, **settings: Any) -> Reply:
-        return self.start(name, request, **settings).finish()
+        call = self.start(name, request, **settings)
+        reply = call.finish()
+        return self.start(name, request, **settings).finish() if call.lost else reply
 
     def generate(self, request: pb.GenerateRequest, **settings: Any) -> Reply:
         return self.call("Generate", request, **settings)
