@@ -15,7 +15,7 @@ from sglrouter._fast.sink import TextSink
 from sglrouter.backend.generation import Generation, News
 from sglrouter.errors import ClientGone, RouterError
 from sglrouter.output.sample import Sample
-from sglrouter.serving.constraints import Grammar, blaming
+from sglrouter.serving.constraints import Grammar, blamed
 
 
 class EventRenderer(Protocol):
@@ -99,12 +99,15 @@ class Answer:
         assert self._body is not None
         generation = self.generation
         try:
-            with blaming(self._grammar):
-                while generation.running:
-                    for index, messages in generation.wait():
-                        self._note_abort(index)
-                        self._body.feed(index, messages)
-                        self._note_end(index)
+            while generation.running:
+                for index, messages in generation.wait():
+                    if generation.is_aborted(index):
+                        self._samples[index].abort()
+                    self._body.feed(index, messages)
+                    self._note_end(index)
+        except RouterError as failure:
+            blamed(failure, self._grammar)
+            raise
         finally:
             generation.cancel()
         return self._body.body()
@@ -131,12 +134,11 @@ class Answer:
         """
         while True:
             try:
-                with blaming(self._grammar):
-                    news = self._unread or self.generation.wait(timeout)
+                news = self._unread or self.generation.wait(timeout)
             except ClientGone:
                 raise
             except RouterError as failure:
-                return b"", failure
+                return b"", blamed(failure, self._grammar)
             if not news:
                 return b"", None
             if most is not None or self._unread:
@@ -151,17 +153,18 @@ class Answer:
 
     def render(self, news: News) -> tuple[bytes, RouterError | None]:
         """Makes events of messages; see wait()."""
-        events = b""
+        events, generation, renderer = b"", self.generation, self._renderer
         for index, messages in news:
-            self._note_abort(index)
-            events += self._renderer.feed(index, messages)
+            if generation.is_aborted(index):
+                self._samples[index].abort()
+            events += renderer.feed(index, messages)
             try:
                 self._note_end(index)
             except RouterError as failure:
                 return events, failure
-        if not self.generation.running:
+        if not generation.running:
             self.ended = True
-            events += self._renderer.end()
+            events += renderer.end()
         return events, None
 
     def fail(self, error: RouterError) -> bytes:
@@ -188,15 +191,10 @@ class Answer:
     def _is_running(self, news: tuple[int, list[bytes]]) -> bool:
         return self.generation.is_running(news[0])
 
-    def _note_abort(self, index: int) -> None:
-        if self.generation.is_aborted(index):
-            self._samples[index].abort()
-
     def _note_end(self, index: int) -> None:
         sample = self._samples[index]
         if sample.failure is not None:
-            with blaming(self._grammar):
-                raise sample.failure
+            raise blamed(sample.failure, self._grammar)
         if sample.finish_reason is not None:
             self.generation.complete(index, engine_goes_on=sample.engine_goes_on)
 

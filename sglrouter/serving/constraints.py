@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
-from sglrouter.errors import BadRequest
+from sglrouter.errors import BadRequest, RouterError
 from sglrouter.prompt.json_schemas import MAX_PATTERN, check_constrains, check_is_schema
 from sglrouter.prompt.schema_types import with_real_types
 from sglrouter.prompt.tool_constraints import Choice, Constraint, answer_or_call, constraint_of
@@ -22,6 +22,8 @@ from sglrouter.schema.chat import ChatRequest
 from sglrouter.schema.sampling import SamplingRequest
 from sglrouter.serving.client_tags import check_structural_tag
 from sglrouter.serving.tool_choice import Tools
+
+E = TypeVar("E", bound=RouterError)
 
 MAX_EBNF = 65_536
 
@@ -78,15 +80,11 @@ def choose_grammar(request: ChatRequest, tools: Tools, parser: str) -> Grammar:
     return Grammar(constraint, field)
 
 
-@contextmanager
-def blaming(grammar: Grammar) -> Iterator[None]:
-    """Names the field at fault in an engine's refusal of a grammar."""
-    try:
-        yield
-    except BadRequest as exc:
-        if exc.code == "invalid_grammar" and exc.param is None:
-            exc.param = grammar.field
-        raise
+def blamed(error: E, grammar: Grammar) -> E:
+    """The same error, with the field at fault if it is an engine's refusal of the grammar."""
+    if error.code == "invalid_grammar" and error.param is None:
+        error.param = grammar.field
+    return error
 
 
 def response_constraint(request: SamplingRequest) -> tuple[str, Constraint] | None:

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sglrouter.backend.scheduler import CONSTRAINTS, Sampling, generate_request
-from sglrouter.errors import BadRequest, EngineError, RouterError, from_grpc_status
+from sglrouter.errors import BadRequest, EngineError, from_grpc_status
 from sglrouter.prompt.json_schemas import MAX_PATTERN
 from sglrouter.prompt.structural_tags import FAMILIES
 from sglrouter.schema.chat import ChatRequest, decode_chat_request
@@ -19,7 +19,7 @@ from sglrouter.serving import constraints
 from sglrouter.serving.constraints import (
     MAX_EBNF,
     Grammar,
-    blaming,
+    blamed,
     choose_grammar,
     response_constraint,
 )
@@ -339,12 +339,12 @@ def test_an_engines_refusal_of_a_grammar_names_the_field(status: str, detail: st
         ({"response_format": schema_format({"pattern": "((("})}, "response_format"),
         ({"tools": [tool()], "tool_choice": "required"}, "tools"),
     ):
-        with pytest.raises(BadRequest) as raised, blaming(grammar(**fields)):
-            raise from_grpc_status(status, detail)
-        assert raised.value.status == 400
-        assert raised.value.code == "invalid_grammar"
-        assert raised.value.param == param
-        assert detail in raised.value.message
+        error = blamed(from_grpc_status(status, detail), grammar(**fields))
+        assert isinstance(error, BadRequest)
+        assert error.status == 400
+        assert error.code == "invalid_grammar"
+        assert error.param == param
+        assert detail in error.message
 
 
 def test_other_failures_name_no_field() -> None:
@@ -354,10 +354,9 @@ def test_other_failures_name_no_field() -> None:
         from_grpc_status("UNAVAILABLE", "Failed to compile"),
         EngineError("x"),
     ):
-        with pytest.raises(RouterError) as raised, blaming(asked):
-            raise error
-        assert raised.value.param is None
-        assert raised.value.code != "invalid_grammar"
+        assert blamed(error, asked) is error
+        assert error.param is None
+        assert error.code != "invalid_grammar"
 
 
 _json = st.recursive(
