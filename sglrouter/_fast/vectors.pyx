@@ -17,7 +17,7 @@ from libc.math cimport signbit
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
-from sglrouter._fast.wire cimport Field, _field as read_field
+from sglrouter._fast.protobuf cimport Field, read_field
 
 cdef enum:
     VARINT = 0

@@ -1,14 +1,6 @@
-from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.stdint cimport uint8_t, uint32_t
 
-cdef struct Field:
-    uint32_t number
-    uint32_t kind
-    uint64_t value            # VARINT
-    const uint8_t* start      # BYTES, FIXED32
-    const uint8_t* stop
-
-
-cdef const uint8_t* _field(const uint8_t* at, const uint8_t* end, Field* field) except NULL
+from sglrouter._fast.protobuf cimport Field
 
 
 cdef class GenerateReader:

@@ -1,5 +1,5 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True
-"""Reads GenerateResponse messages, and writes a prompt, without protobuf objects.
+"""Reads GenerateResponse messages without protobuf objects.
 
 Strategy: one reader follows one sample. It walks the bytes of each message once,
 appends new token ids to a C array and keeps the running totals; only a finished
@@ -14,66 +14,12 @@ only if the totals say that it is missing.
 The field numbers are those of proto/sglang_scheduler.proto.
 """
 
-from array import array
-
-from cpython.buffer cimport (
-    PyBUF_FORMAT,
-    PyBUF_ND,
-    PyBuffer_Release,
-    PyObject_CheckBuffer,
-    PyObject_GetBuffer,
-)
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from cpython.mem cimport PyMem_Free, PyMem_Realloc
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memmove
 
-cdef enum:
-    VARINT = 0
-    FIXED64 = 1
-    BYTES = 2
-    FIXED32 = 5
-
-
-cdef const uint8_t* _varint(const uint8_t* at, const uint8_t* end, uint64_t* value) except NULL:
-    cdef uint64_t result = 0
-    cdef int shift = 0
-    while at < end:
-        result |= (<uint64_t>(at[0] & 0x7F)) << shift
-        if at[0] < 0x80:
-            value[0] = result
-            return at + 1
-        at += 1
-        shift += 7
-        if shift > 63:
-            raise ValueError("malformed engine message: a varint of more than 64 bits")
-    raise ValueError("malformed engine message: cut inside a varint")
-
-
-cdef const uint8_t* _field(const uint8_t* at, const uint8_t* end, Field* field) except NULL:
-    """Reads one field; returns where the next one starts."""
-    cdef uint64_t tag
-    cdef uint64_t length
-    at = _varint(at, end, &tag)
-    if not 8 <= tag <= 0xFFFFFFFF:
-        raise ValueError("malformed engine message: a field number out of range")
-    field.number = <uint32_t>(tag >> 3)
-    field.kind = <uint32_t>(tag & 7)
-    if field.kind == VARINT:
-        return _varint(at, end, &field.value)
-    if field.kind == BYTES:
-        at = _varint(at, end, &length)
-    elif field.kind == FIXED32:
-        length = 4
-    elif field.kind == FIXED64:
-        length = 8
-    else:
-        raise ValueError(f"malformed engine message: wire type {field.kind}")
-    if length > <uint64_t>(end - at):
-        raise ValueError("malformed engine message: cut inside a field")
-    field.start = at
-    field.stop = at + length
-    return field.stop
+from sglrouter._fast.protobuf cimport BYTES, FIXED32, VARINT, Field, read_field, read_varint
 
 
 cdef str _text(const Field* field):
@@ -98,7 +44,7 @@ cdef int _integers(const Field* field, list out) except -1:
         out.append(<uint32_t>field.value)
     elif field.kind == BYTES:
         while at < field.stop:
-            at = _varint(at, field.stop, &value)
+            at = read_varint(at, field.stop, &value)
             out.append(<uint32_t>value)
     return 0
 
@@ -109,7 +55,7 @@ cdef list _alternatives(const uint8_t* at, const uint8_t* end):
     cdef list values = []
     cdef list ids = []
     while at < end:
-        at = _field(at, end, &field)
+        at = read_field(at, end, &field)
         if field.number == 1:
             _floats(&field, values)
         elif field.number == 2:
@@ -129,7 +75,7 @@ cdef tuple _output_logprobs(const uint8_t* at, const uint8_t* end):
     cdef list top = []
     cdef list selected = []
     while at < end:
-        at = _field(at, end, &field)
+        at = read_field(at, end, &field)
         if field.number == 1:
             _floats(&field, values)
         elif field.number == 2:
@@ -147,7 +93,7 @@ cdef object _optional_float(const uint8_t* at, const uint8_t* end):
     cdef float value
     cdef object found = None
     while at < end:
-        at = _field(at, end, &field)
+        at = read_field(at, end, &field)
         if field.number == 1 and field.kind == FIXED32:
             memcpy(&value, field.start, 4)
             found = value
@@ -162,7 +108,7 @@ cdef list _input_logprobs(const uint8_t* at, const uint8_t* end):
     cdef list top = []
     cdef Py_ssize_t i
     while at < end:
-        at = _field(at, end, &field)
+        at = read_field(at, end, &field)
         if field.number == 1 and field.kind == BYTES:
             values.append(_optional_float(field.start, field.stop))
         elif field.number == 2:
@@ -241,7 +187,7 @@ cdef class GenerateReader:
         at = <const uint8_t*>PyBytes_AS_STRING(message)
         end = at + PyBytes_GET_SIZE(message)
         while at < end:
-            at = _field(at, end, &field)
+            at = read_field(at, end, &field)
             if field.kind != BYTES:
                 continue
             if field.number == 2:
@@ -302,7 +248,7 @@ cdef class GenerateReader:
         cdef uint64_t value
         self._reserve(end - at)
         while at < end:
-            at = _varint(at, end, &value)
+            at = read_varint(at, end, &value)
             self.ids[self.count] = <uint32_t>value
             self.count += 1
         return 0
@@ -313,7 +259,7 @@ cdef class GenerateReader:
         cdef Py_ssize_t before = self.count
         scores.start = NULL
         while at < end:
-            at = _field(at, end, &field)
+            at = read_field(at, end, &field)
             if field.kind == VARINT:
                 if field.number == 1:
                     self._reserve(1)
@@ -346,7 +292,7 @@ cdef class GenerateReader:
         scores.start = NULL
         self.finish_reason = ""
         while at < end:
-            at = _field(at, end, &field)
+            at = read_field(at, end, &field)
             if field.kind == VARINT:
                 if field.number == 1:
                     self._reserve(1)
@@ -445,7 +391,7 @@ cdef bint _is_chunk(bytes message) noexcept:
     cdef bint found = False
     try:
         while at < end:
-            at = _field(at, end, &field)
+            at = read_field(at, end, &field)
             if field.number == 3 or field.number == 4:
                 return False
             found = found or field.number == 2
@@ -459,113 +405,10 @@ cdef tuple _read_failure(const uint8_t* at, const uint8_t* end):
     cdef str message = ""
     cdef str status = ""
     while at < end:
-        at = _field(at, end, &field)
+        at = read_field(at, end, &field)
         if field.kind == BYTES:
             if field.number == 1:
                 message = _text(&field)
             elif field.number == 2:
                 status = _text(&field)
     return message, status
-
-
-cdef inline uint8_t* _put_varint(uint8_t* out, uint64_t value) noexcept:
-    while value >= 0x80:
-        out[0] = <uint8_t>(value | 0x80)
-        out += 1
-        value >>= 7
-    out[0] = <uint8_t>value
-    return out + 1
-
-
-cdef inline int _varint_size(uint64_t value) noexcept:
-    cdef int size = 1
-    while value >= 0x80:
-        value >>= 7
-        size += 1
-    return size
-
-
-cdef object _as_buffer(ids):
-    """Ids as something with a buffer: what has one already, else an array of them."""
-    return ids if PyObject_CheckBuffer(ids) else array("I", ids)
-
-
-cdef Py_ssize_t _count_ids(const Py_buffer* view) except -1:
-    if view.itemsize != 1 and view.itemsize != 4:
-        raise ValueError(f"ids must be 32 bits wide, not {8 * view.itemsize}")
-    if view.len % 4:
-        raise ValueError(f"ids of 32 bits cannot fill {view.len} bytes")
-    return view.len // 4
-
-
-cdef inline uint32_t _id_at(const uint8_t* ids, Py_ssize_t i) noexcept:
-    # Nobody promises that the buffer is aligned.
-    cdef uint32_t token
-    memcpy(&token, ids + 4 * i, 4)
-    return token
-
-
-def largest_id(ids not None):
-    """Returns the largest of a prompt's ids, as tokenized_input takes them; -1 for none."""
-    cdef object buffer = _as_buffer(ids)
-    cdef Py_buffer view
-    cdef uint32_t largest = 0
-    cdef Py_ssize_t count, i
-    PyObject_GetBuffer(buffer, &view, PyBUF_FORMAT | PyBUF_ND)
-    try:
-        count = _count_ids(&view)
-        for i in range(count):
-            largest = max(largest, _id_at(<const uint8_t*>view.buf, i))
-    finally:
-        PyBuffer_Release(&view)
-    return largest if count else -1
-
-
-def tokenized_input(bytes text not None, ids not None):
-    """Serializes field 2 of a GenerateRequest, its TokenizedInput.
-
-    Args:
-        text: The prompt in UTF-8.
-        ids: The prompt's token ids: a buffer of uint32 in the machine's byte order, or
-            a sequence of integers.
-
-    Raises:
-        ValueError: The buffer does not hold values of 32 bits.
-        OverflowError: An integer does not fit into 32 bits.
-    """
-    cdef object buffer = _as_buffer(ids)
-    cdef Py_buffer view
-    cdef const uint8_t* source
-    cdef Py_ssize_t text_size = PyBytes_GET_SIZE(text)
-    cdef Py_ssize_t ids_size = 0
-    cdef Py_ssize_t inner = 0
-    cdef Py_ssize_t count, i
-    cdef bytes message
-    cdef uint8_t* at
-    PyObject_GetBuffer(buffer, &view, PyBUF_FORMAT | PyBUF_ND)
-    try:
-        count = _count_ids(&view)
-        source = <const uint8_t*>view.buf
-        for i in range(count):
-            ids_size += _varint_size(_id_at(source, i))
-        if text_size:
-            inner += 1 + _varint_size(text_size) + text_size
-        if count:
-            inner += 1 + _varint_size(ids_size) + ids_size
-        message = PyBytes_FromStringAndSize(NULL, 1 + _varint_size(inner) + inner)
-        at = <uint8_t*>PyBytes_AS_STRING(message)
-        at[0] = (2 << 3) | BYTES
-        at = _put_varint(at + 1, inner)
-        if text_size:
-            at[0] = (1 << 3) | BYTES
-            at = _put_varint(at + 1, text_size)
-            memcpy(at, PyBytes_AS_STRING(text), text_size)
-            at += text_size
-        if count:
-            at[0] = (2 << 3) | BYTES
-            at = _put_varint(at + 1, ids_size)
-            for i in range(count):
-                at = _put_varint(at, _id_at(source, i))
-    finally:
-        PyBuffer_Release(&view)
-    return message

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from google.protobuf import json_format, struct_pb2
 
 from sglrouter._fast import vectors
-from sglrouter._fast.wire import tokenized_input
+from sglrouter._fast.prompt_ids import tokenized_input
 from sglrouter._proto import common, scheduler
 from sglrouter.backend.scheduler import SERVICE
 from sglrouter.errors import EngineError, from_engine_response, from_grpc_status

@@ -14,7 +14,7 @@ from functools import lru_cache
 
 import msgspec
 
-from sglrouter._fast.wire import tokenized_input
+from sglrouter._fast.prompt_ids import tokenized_input
 from sglrouter._proto import common, health, scheduler
 
 SERVICE = "sglang.grpc.scheduler.SglangScheduler"

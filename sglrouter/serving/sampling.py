@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from sglrouter._fast.wire import largest_id
+from sglrouter._fast.prompt_ids import largest_id
 from sglrouter.backend.scheduler import Sampling
 from sglrouter.errors import BadRequest
 from sglrouter.schema.chat import ChatRequest

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sglrouter._fast.wire import largest_id, tokenized_input
+from sglrouter._fast.prompt_ids import largest_id, tokenized_input
 from sglrouter._proto import scheduler as pb
 
 
