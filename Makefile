@@ -18,7 +18,7 @@ $(VENV)/.installed: pyproject.toml setup.py $(wildcard sglrouter/_fast/*.pyx sgl
 $(VENV)/.installed-node: $(VENV)/.installed $(wildcard $(NODE_CLIENTS)/package*.json)
 	if command -v npm >/dev/null; then npm ci --silent --prefix $(NODE_CLIENTS) && touch $@; fi
 
-test: setup  ## all tests; those that need the corpus or nginx say so where they skip
+test: setup  ## all tests; those that lack something of the machine say what, and skip
 	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile
 
 bench: setup  ## CPU per token, of the whole system and of its compiled parts

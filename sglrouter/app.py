@@ -14,7 +14,7 @@ import falcon
 from sglrouter.backend.connect import connector
 from sglrouter.backend.pool import Pool
 from sglrouter.backend.tokenizer_fetch import model_directory
-from sglrouter.config import Settings, load_settings, parse_endpoint
+from sglrouter.config import Settings, parse_endpoint
 from sglrouter.errors import ConfigError
 from sglrouter.http import failures
 from sglrouter.http.answering import let_others_go_on
@@ -24,6 +24,7 @@ from sglrouter.memory import give_back_memory
 from sglrouter.model import Model, load_model
 from sglrouter.offload import Offload
 from sglrouter.serving.service import Service
+from sglrouter.setting_sources import load_settings
 
 logger = logging.getLogger(__name__)
 

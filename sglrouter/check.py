@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 
 import msgspec
 
@@ -19,12 +20,18 @@ _QUESTION = [{"role": "user", "content": "Hello"}]
 _TIMEOUT = 5.0
 
 
-def run_checks(settings: Settings) -> int:
+def run_checks(settings: Settings, unknown: Sequence[str] = ()) -> int:
     """Tries everything that serving needs and prints a line for each.
+
+    Args:
+        settings: What would be served with.
+        unknown: What config.unknown_settings() says.
 
     Returns:
         0 if all is well, 1 otherwise.
     """
+    for line in unknown:
+        _print("NOTE", line)
     # Somebody is waiting at a terminal: an engine that is down is an answer.
     results = [_check_model(settings), _check_channel(settings)]
     results += [_check_engine(text) for text in settings.engine]
@@ -98,5 +105,9 @@ def _check_engine(text: str) -> bool:
 
 
 def _say(good: bool, text: str) -> bool:
-    sys.stdout.write(f"{'ok     ' if good else 'WRONG  '}{text}\n")
+    _print("ok" if good else "WRONG", text)
     return good
+
+
+def _print(verdict: str, text: str) -> None:
+    sys.stdout.write(f"{verdict:<7}{text}\n")

@@ -1,7 +1,8 @@
 """The `sglrouter` command: serve, check, demo, sim.
 
-Flags of `serve` and `check` become SGLROUTER_* variables, since gunicorn and its
-workers read the settings for themselves. `serve` then becomes gunicorn.
+Flags of `serve` and `check` are checked under their own names and then become
+SGLROUTER_* variables, since gunicorn and its workers read the settings for themselves.
+`serve` then becomes gunicorn.
 """
 
 from __future__ import annotations
@@ -13,8 +14,10 @@ from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 from sglrouter import __version__
-from sglrouter.config import CONFIG_VARIABLE, PREFIX, load_settings
+from sglrouter.config import Settings
 from sglrouter.errors import ConfigError
+from sglrouter.server.taken_port import refuse_taken_port
+from sglrouter.setting_sources import CONFIG_VARIABLE, PREFIX, load_settings, unknown_settings
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -77,36 +80,47 @@ def _add_settings(parser: argparse.ArgumentParser) -> None:
     )
     add("--tokenizer", metavar="DIR", help="the model's folder (default: fetched from the engine)")
     add("--chat-template", metavar="FILE", help="a Jinja file in place of the model's own template")
-    add("--model-name", metavar="NAME", help="name in /v1/models (default: the folder's)")
+    add(
+        "--model-name",
+        metavar="NAME",
+        help="name in /v1/models (default: the engine's --served-model-name, else the folder's)",
+    )
     add("--tool-call-parser", metavar="NAME", help="format of the model's tool calls")
     add("--reasoning-parser", metavar="NAME", help="format of the model's reasoning")
     add("--config", metavar="FILE", help="a TOML file with settings (see docs/configuration.md)")
 
 
-def _export(args: argparse.Namespace) -> None:
-    """Puts the flags that were given into the environment; an empty value means none."""
+# The settings that have flags of the same name.
+_FLAGS = (
+    "host",
+    "port",
+    "workers",
+    "engine",
+    "tokenizer",
+    "chat_template",
+    "model_name",
+    "tool_call_parser",
+    "reasoning_parser",
+)
+
+
+def _settings(args: argparse.Namespace) -> Settings:
+    """The settings with the flags that were given, which go into the environment as well."""
     if args.config is not None:
         os.environ[CONFIG_VARIABLE] = args.config
-    for name in (
-        "host",
-        "port",
-        "workers",
-        "tokenizer",
-        "chat_template",
-        "model_name",
-        "tool_call_parser",
-        "reasoning_parser",
-    ):
-        value = getattr(args, name)
-        if value is not None:
-            os.environ[PREFIX + name.upper()] = value
-    if args.engine:
-        os.environ[f"{PREFIX}ENGINE"] = ",".join(args.engine)
+    flags = {name: value for name in _FLAGS if (value := getattr(args, name)) is not None}
+    if "engine" in flags:
+        flags["engine"] = ",".join(flags["engine"])
+    settings = load_settings(flags=flags)
+    for name, value in flags.items():
+        os.environ[PREFIX + name.upper()] = value
+    return settings
 
 
 def _serve(args: argparse.Namespace) -> NoReturn:
-    _export(args)
-    load_settings()  # a wrong setting is told before gunicorn starts
+    # What is wrong with a setting or the port is told in one line before gunicorn starts.
+    settings = _settings(args)
+    refuse_taken_port(settings.host, settings.port, "--port, SGLROUTER_PORT")
     os.execv(  # noqa: S606
         sys.executable,
         [sys.executable, "-m", "gunicorn", "-c", "python:sglrouter.gunicorn_conf"],
@@ -116,8 +130,7 @@ def _serve(args: argparse.Namespace) -> NoReturn:
 def _check(args: argparse.Namespace) -> int:
     from sglrouter.check import run_checks
 
-    _export(args)
-    return run_checks(load_settings())
+    return run_checks(_settings(args), unknown_settings())
 
 
 def _demo(args: argparse.Namespace) -> int:

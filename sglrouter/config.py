@@ -1,17 +1,11 @@
 """Every setting once: name, type, bounds, default and meaning.
 
-Strategy: `Settings` is the single list. A value comes from, weakest first: the
-default, a TOML file, the environment names of the original Go router, the environment
-(`SGLROUTER_` + the name in capitals). Command-line flags are written to the
-environment by the CLI, so that gunicorn and its workers see the same. Each value is
-checked by itself, so that a wrong one is a single line that names its source.
+`Settings` is the single list; setting_sources.py tells where the values come from.
 """
 
 from __future__ import annotations
 
-import math
 import os
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_type_hints
@@ -21,10 +15,6 @@ from msgspec import Meta
 
 from sglrouter.endpoint import Endpoint as Endpoint
 from sglrouter.endpoint import parse_endpoint as parse_endpoint
-from sglrouter.errors import ConfigError
-
-PREFIX = "SGLROUTER_"
-CONFIG_VARIABLE = "SGLROUTER_CONFIG"
 
 # The original router's environment names; the first that is set wins.
 ALIASES = {
@@ -35,9 +25,6 @@ ALIASES = {
     "LOG_DIR": "log_dir",
     "LOG_LEVEL": "log_level",
 }
-
-# The original's words for levels that Python calls otherwise.
-_LOG_LEVELS = {"warn": "warning", "fatal": "critical"}
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -273,60 +260,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     access_log: Annotated[bool, Meta(description="Whether each request is logged.")] = False
 
 
-_TYPES = get_type_hints(Settings, include_extras=True)
-_FIELDS = tuple(field.name for field in msgspec.structs.fields(Settings))
-_LISTS = ("engine", "lora_adapters", "model_aliases")
-
-
-def load_settings(
-    environ: Mapping[str, str] | None = None, config_file: str | None = None
-) -> Settings:
-    """Gathers the settings from file and environment.
-
-    Args:
-        environ: The environment; os.environ if None.
-        config_file: A TOML file; if None, the one that SGLROUTER_CONFIG names, if any.
-
-    Raises:
-        ConfigError: A setting is unknown or wrong.
-    """
-    environ = os.environ if environ is None else environ
-    config_file = environ.get(CONFIG_VARIABLE, "") if config_file is None else config_file
-    values: dict[str, Any] = {}
-    if config_file:
-        for key, value in _read_toml(config_file).items():
-            name = key.replace("-", "_")
-            if name not in _FIELDS:
-                raise ConfigError(f"{config_file}: {key}: there is no such setting")
-            values[name] = _checked(f"{config_file}: {key}", name, value)
-    aliased: set[str] = set()
-    for variable, name in ALIASES.items():
-        if environ.get(variable) and name not in aliased:
-            aliased.add(name)
-            values[name] = _checked(variable, name, environ[variable])
-    for name in _FIELDS:
-        variable = PREFIX + name.upper()
-        if variable in environ:
-            values[name] = _checked(variable, name, environ[variable])
-    return Settings(**values)
-
-
-def check_settings(values: Mapping[str, object], source: str) -> Settings:
-    """Makes settings of values by name; the others have their defaults.
-
-    Args:
-        values: The values, as a TOML file could have them.
-        source: Who gave them, for what is said of a wrong one.
-
-    Raises:
-        ConfigError: A setting is unknown or wrong.
-    """
-    for name in values:
-        if name not in _FIELDS:
-            raise ConfigError(f"{source}: {name}: there is no such setting")
-    return Settings(
-        **{name: _checked(f"{source}: {name}", name, value) for name, value in values.items()}
-    )
+TYPES = get_type_hints(Settings, include_extras=True)
+NAMES = tuple(field.name for field in msgspec.structs.fields(Settings))
 
 
 def cache_directory(settings: Settings, environ: Mapping[str, str] | None = None) -> Path:
@@ -346,7 +281,7 @@ def settings_table() -> str:
         originals.setdefault(name, []).append(f"`{variable}`")
     lines = ["| setting | default | meaning | original's name |", "|---|---|---|---|"]
     defaults = Settings()
-    for name in _FIELDS:
+    for name in NAMES:
         default = getattr(defaults, name)
         shown = ",".join(default) if isinstance(default, list) else str(default)
         shown = shown.lower() if isinstance(default, bool) else shown
@@ -359,42 +294,5 @@ def settings_table() -> str:
 
 
 def _description(name: str) -> str:
-    meta = next(arg for arg in get_args(_TYPES[name]) if isinstance(arg, Meta))
+    meta = next(arg for arg in get_args(TYPES[name]) if isinstance(arg, Meta))
     return meta.description or ""
-
-
-def _read_toml(path: str) -> dict[str, Any]:
-    try:
-        with Path(path).open("rb") as file:
-            return tomllib.load(file)
-    except OSError as exc:
-        raise ConfigError(f"{path}: {exc.strerror}") from exc
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as exc:
-        raise ConfigError(f"{path}: not a TOML file: {exc}") from exc
-
-
-def _checked(source: str, name: str, value: Any) -> Any:
-    """Converts one value to its setting's type, or says what is wrong with it."""
-    if name in _LISTS and isinstance(value, str):
-        value = [item.strip() for item in value.split(",") if item.strip()]
-    if name == "engine" and isinstance(value, list):
-        for item in value:
-            try:
-                parse_endpoint(str(item))
-            except ValueError as exc:
-                raise ConfigError(f"{source}: {exc}") from exc
-    elif name == "log_level" and isinstance(value, str):
-        value = value.lower()
-        value = _LOG_LEVELS.get(value, value)
-    elif name == "default_chat_template_kwargs" and isinstance(value, str):
-        try:
-            value = msgspec.json.decode(value or "{}")
-        except msgspec.DecodeError as exc:
-            raise ConfigError(f"{source}: not valid JSON: {exc} (got {value!r})") from exc
-    try:
-        converted = msgspec.convert(value, _TYPES[name], strict=False)
-    except msgspec.ValidationError as exc:
-        raise ConfigError(f"{source}: {exc} (got {value!r})") from exc
-    if isinstance(converted, float) and not math.isfinite(converted):
-        raise ConfigError(f"{source}: not a finite number (got {value!r})")
-    return converted

@@ -17,6 +17,7 @@ import sys
 import time
 from types import FrameType
 
+from sglrouter.server.taken_port import refuse_taken_port
 from sglrouter.sim.options import TINY_MODEL
 
 _PATIENCE = 60.0
@@ -31,7 +32,12 @@ def run_demo(port: int, question: str) -> int:
 
     Returns:
         The exit status: 0 after Ctrl-C or SIGTERM, 1 if something did not start.
+
+    Raises:
+        ConfigError: The port cannot be listened on.
     """
+    if port:
+        refuse_taken_port("127.0.0.1", port, "--port N, or PORT=N ./run.sh")
     signal.signal(signal.SIGTERM, _interrupt)
     engine_port = _free_port()
     port = port or _free_port()

@@ -17,10 +17,11 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from sglrouter.config import Settings, load_settings
+from sglrouter.config import Settings
 from sglrouter.errors import ConfigError
 from sglrouter.server.open_files import allow_open_files
 from sglrouter.server.siblings import Siblings
+from sglrouter.setting_sources import load_settings, unknown_settings
 
 
 def _load() -> Settings:
@@ -52,6 +53,9 @@ logging.basicConfig(
     datefmt="%Y-%m-%d %H:%M:%S %z",
     handlers=[_handler],
 )
+
+for _line in unknown_settings():
+    logging.getLogger("sglrouter").warning("%s", _line)
 
 allow_open_files(_settings.worker_connections)
 

@@ -14,11 +14,11 @@ from sglrouter.config import (
     Endpoint,
     Settings,
     cache_directory,
-    load_settings,
     parse_endpoint,
     settings_table,
 )
 from sglrouter.errors import ConfigError
+from sglrouter.setting_sources import load_settings, unknown_settings
 
 ROOT = Path(__file__).parents[1]
 NAMES = [field.name for field in msgspec.structs.fields(Settings)]
@@ -215,15 +215,75 @@ def test_a_wrong_name_of_the_original_is_named_as_it_was_written(variable: str, 
         ('engine = ["a:1,b:2"]', "engine"),
         ('engine = ["a:1", "b"]', "engine"),
         ("[engine]\nurl = 'a:1'", "engine"),
-        ("nope = 1", "nope"),
-        ("PORT = 1", "PORT"),
-        ("[server]\nport = 1", "server"),
     ],
 )
 def test_a_wrong_key_is_named_with_its_file(tmp_path: Path, text: str, key: str) -> None:
     path = tmp_path / "router.toml"
     path.write_text(text)
     assert error({}, str(path)).startswith(f"{path}: {key}: ")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "source"),
+    [
+        ("port", "x", "--port"),
+        ("tool_call_parser", "x" * 10, None),
+        ("engine", "grpc://a:1,b", "--engine"),
+    ],
+)
+def test_a_wrong_flag_is_named_as_it_was_typed(name: str, value: str, source: str | None) -> None:
+    environ = {f"SGLROUTER_{name.upper()}": "nonsense"}
+    if source is None:
+        assert getattr(load_settings(environ, flags={name: value}), name) == value
+    else:
+        with pytest.raises(ConfigError) as raised:
+            load_settings(environ, flags={name: value})
+        assert str(raised.value).startswith(f"{source}: ")
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "nearest"),
+    [
+        ("nope = 1", "nope", None),
+        ("PORT = 1", "PORT", "port"),
+        ("[server]\nport = 1", "server", None),
+        ("max-bodi = 2000", "max-bodi", "max_body"),
+        ("enginee = 'grpc://a:1'", "enginee", "engine"),
+    ],
+)
+def test_an_unknown_key_is_told_with_the_nearest_and_stops_nothing(
+    tmp_path: Path, text: str, key: str, nearest: str | None
+) -> None:
+    path = tmp_path / "router.toml"
+    path.write_text(text)
+    assert load_settings({}, str(path)) == Settings()
+    guess = f"; do you mean {nearest}?" if nearest else ""
+    assert unknown_settings({}, str(path)) == [f"{path}: {key}: there is no such setting{guess}"]
+
+
+def test_an_unknown_variable_is_told_with_the_nearest() -> None:
+    environ = {
+        "SGLROUTER_PROT": "1",
+        "SGLROUTER_CONFIGG": "x",
+        "SGLROUTER_QQ": "x",
+        # Known ones, Kubernetes' own for a service of this name, and other programs'.
+        "SGLROUTER_PORT": "1",
+        "SGLROUTER_CORPUS": "x",
+        "SGLROUTER_SERVICE_HOST": "10.0.0.1",
+        "SGLROUTER_PORT_8080_TCP": "tcp://10.0.0.1:8080",
+        "PROT": "1",
+    }
+    assert unknown_settings(environ) == [
+        "SGLROUTER_CONFIGG: there is no such setting; do you mean SGLROUTER_CONFIG?",
+        "SGLROUTER_PROT: there is no such setting; do you mean SGLROUTER_PORT?",
+        "SGLROUTER_QQ: there is no such setting",
+    ]
+
+
+def test_a_port_that_kubernetes_set_is_told_as_such() -> None:
+    message = error({"SGLROUTER_PORT": "tcp://10.0.0.1:8080"})
+    assert message.startswith("SGLROUTER_PORT: not a port: ")
+    assert "enableServiceLinks" in message
 
 
 @pytest.mark.parametrize("content", [b"port =", b"port = 1\nport = 2", b'host = "\xff"'])

@@ -20,7 +20,7 @@ MAY_IMPORT = {
     "backend": {"_fast", "_proto"},
     "model": {"prompt", "output"},
     "serving": {"_fast", "schema", "prompt", "backend", "output", "model"},
-    "client": {"backend", "serving", "model", "offload"},
+    "client": {"backend", "serving", "model", "offload", "setting_sources"},
     "server": {"_fast", "http"},
     "http": {"_fast", "schema", "prompt", "backend", "output", "model", "serving"},
     "sim": {"_proto"},

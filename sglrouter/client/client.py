@@ -26,12 +26,13 @@ from sglrouter.client.home import home
 from sglrouter.client.options import Buffers, Timeouts, checked
 from sglrouter.client.stream import ChatCompletionStream
 from sglrouter.client.work import Work
-from sglrouter.config import Settings, check_settings, parse_endpoint
+from sglrouter.config import Settings, parse_endpoint
 from sglrouter.errors import BadRequest, ConfigError, RouterError
 from sglrouter.model import load_model
 from sglrouter.serving.answer import Answer
 from sglrouter.serving.chat import ChatServing
 from sglrouter.serving.service import Service
+from sglrouter.setting_sources import check_settings
 
 Request = Mapping[str, Any] | str | bytes
 
@@ -98,7 +99,7 @@ class Client:
         timeouts: Timeouts = Timeouts(),  # noqa: B008
         buffers: Buffers = Buffers(),  # noqa: B008
     ) -> Self:
-        """A client with the settings that sglrouter.config.load_settings() found, say.
+        """A client with the settings that sglrouter.setting_sources.load_settings() found, say.
 
         Args:
             settings: The settings; what only a server has is left aside.

@@ -12,8 +12,9 @@ import pytest
 from sglrouter import Buffers, Client, Timeouts
 from sglrouter.client.client import SERVER_SETTINGS
 from sglrouter.client.stream import ChatCompletionStream
-from sglrouter.config import Settings, load_settings
+from sglrouter.config import Settings
 from sglrouter.errors import BadRequest, ConfigError, EngineError, EngineTimeout
+from sglrouter.setting_sources import load_settings
 from tests.backend.remote import RemoteEngine
 from tests.client.conftest import PATCHED, PATIENCE, AnEngine, Open, question, wait_until
 from tests.processes import finish_reason, joined

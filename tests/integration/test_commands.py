@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -12,6 +13,7 @@ import httpx
 import pytest
 
 from sglrouter.sim import SimOptions, SimulatedEngine
+from tests.conftest import StartRouter
 from tests.processes import PATIENCE, chat_body, free_port
 
 
@@ -67,9 +69,9 @@ def test_serve_takes_its_flags(tiny_model: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--port", "abc"), "SGLROUTER_PORT: Expected `int`, got `str`"),
-        (("--port", "70000"), "SGLROUTER_PORT: Expected `int` <= 65535"),
-        (("--engine", "nonsense"), "SGLROUTER_ENGINE: 'nonsense' should be grpc://HOST:PORT"),
+        (("--port", "abc"), "--port: Expected `int`, got `str`"),
+        (("--port", "70000"), "--port: Expected `int` <= 65535"),
+        (("--engine", "nonsense"), "--engine: 'nonsense' should be grpc://HOST:PORT"),
         (("--config", "/does/not/exist"), "/does/not/exist: No such file"),
     ],
 )
@@ -78,6 +80,41 @@ def test_a_wrong_setting_is_one_line(arguments: tuple[str, ...], message: str) -
     assert done.returncode == 2
     assert message in done.stderr
     assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("command", ["serve", "demo"])
+def test_a_taken_port_is_one_line(command: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        done = run(command, "--port", str(port))
+    assert done.returncode == 2
+    assert f"cannot listen on 127.0.0.1 port {port}: another program has it" in done.stderr
+    assert "--port" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_unknown_names_are_told_by_check_and_in_the_log(
+    tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, start_router: StartRouter
+) -> None:
+    config = tmp_path / "router.toml"
+    config.write_text("max_bodi = 2000\n")
+    monkeypatch.setenv("SGLROUTER_PROT", "1")
+    monkeypatch.setenv("SGLROUTER_CONFIG", str(config))
+    wanted = (
+        f"{config}: max_bodi: there is no such setting; do you mean max_body?",
+        "SGLROUTER_PROT: there is no such setting; do you mean SGLROUTER_PORT?",
+    )
+    with SimulatedEngine() as engine:
+        done = run("check", "--engine", f"grpc://{engine.address}", "--tokenizer", str(tiny_model))
+        router = start_router(
+            engine=f"grpc://{engine.address}", tokenizer=tiny_model, config=config, prot=1
+        )
+    assert done.returncode == 0
+    assert [line for line in done.stdout.splitlines() if line.startswith("NOTE ")] == [
+        f"NOTE   {line}" for line in wanted
+    ]
+    for line in wanted:
+        assert f"[WARNING] {line}" in router.log
 
 
 def test_a_missing_model_is_one_line_of_serve() -> None:

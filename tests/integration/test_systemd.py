@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from sglrouter.config import CONFIG_VARIABLE, Settings, load_settings
+from sglrouter.config import Settings
+from sglrouter.setting_sources import CONFIG_VARIABLE, load_settings
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "deploy" / "systemd"
