@@ -30,8 +30,9 @@ Each setting can be given, strongest first, as
 3. the original Go router's variable, where the last column names one,
 4. a line of the TOML file that `--config` or `SGLROUTER_CONFIG` names, such as `port = 8080`.
 
-A setting that is wrong stops the start with one line that names its source. `sglrouter check`
-tries all of it out. Times are in seconds, sizes in bytes.
+A setting that is wrong stops the start with one line that names where it was set. A name that is
+no setting, such as `SGLROUTER_PROT`, is a warning in the log with the nearest one that is.
+`sglrouter check` tries all of it out. Times are in seconds, sizes in bytes.
 
 """
 

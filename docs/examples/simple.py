@@ -1,12 +1,13 @@
 """One chat completion, without a server in between.
 
-    python docs/examples/simple.py grpc://localhost:20000 [TOKENIZER_FOLDER]
+    python docs/examples/simple.py grpc://localhost:20000 [--tokenizer FOLDER]
 
 Without a folder the model's files come from the engine.
 """
 
 from __future__ import annotations
 
+import argparse
 import sys
 
 from sglrouter import Client
@@ -15,6 +16,10 @@ from sglrouter.errors import RouterError
 
 def main() -> int:
     """Asks a question and prints the answer; returns the exit status."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("engine", help="such as grpc://localhost:20000")
+    parser.add_argument("--tokenizer", default="", help="the model's folder")
+    options = parser.parse_args()
     request = {
         "messages": [
             {"role": "system", "content": "Answer in one sentence."},
@@ -22,7 +27,7 @@ def main() -> int:
         ],
         "max_tokens": 100,
     }
-    with Client(sys.argv[1], *sys.argv[2:3]) as client:
+    with Client(options.engine, options.tokenizer) as client:
         try:
             completion = client.create_chat_completion(request)
         except RouterError as exc:

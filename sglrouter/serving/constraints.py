@@ -133,9 +133,13 @@ def _called(name: str) -> Iterator[None]:
 
 def _check_text(text: str, field: str, most: int) -> None:
     if len(text) > most:
-        raise BadRequest(f"{field} must have at most {most} characters", param=field)
+        raise BadRequest(
+            f"{field} must have at most {most} characters", code="invalid_value", param=field
+        )
     if "\0" in text:
-        raise BadRequest(f"{field} must not hold NUL characters", param=field)
+        raise BadRequest(
+            f"{field} must not hold NUL characters", code="invalid_value", param=field
+        )
 
 
 def _response_format(wanted: dict[str, Any]) -> Constraint | None:

@@ -140,7 +140,9 @@ def top_logprobs(request: ChatRequest, limits: Limits) -> int:
     if not 0 <= count <= most:
         raise _out_of_range("top_logprobs", count, f"between 0 and {most}")
     if count and not request.logprobs:
-        raise BadRequest("top_logprobs needs logprobs to be true", param="top_logprobs")
+        raise BadRequest(
+            "top_logprobs needs logprobs to be true", code="invalid_value", param="top_logprobs"
+        )
     return count
 
 

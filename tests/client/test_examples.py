@@ -37,7 +37,8 @@ def test_the_simple_one_where_the_engine_fails(
     engine: SimulatedEngine, tmp_path: Path, tiny_model: Path
 ) -> None:
     engine.fault("fail,times=1,status=RESOURCE_EXHAUSTED,message=the queue is full")
-    done = run("simple.py", f"grpc://{engine.address}", tiny_model, cache=tmp_path)
+    options = ("--tokenizer", tiny_model)
+    done = run("simple.py", f"grpc://{engine.address}", *options, cache=tmp_path)
     assert (done.returncode, done.stdout) == (1, "")
     assert "429 engine_overloaded: the queue is full" in done.stderr
 
