@@ -18,8 +18,9 @@ from typing import Any
 import httpx
 import openai
 
+from tests.patience import PATIENCE
+
 ROOT = Path(__file__).parents[1]
-PATIENCE = 30.0
 # Not the module's generator: tests set its seed.
 _random = random.SystemRandom()
 

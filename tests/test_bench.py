@@ -12,11 +12,9 @@ from pathlib import Path
 import pytest
 
 from sglrouter.backend.connect import native_is_built
+from tests.patience import PROGRAM_PATIENCE
 
 ROOT = Path(__file__).parents[1]
-
-# The whole system, started and measured twice.
-TIMEOUT = 100.0
 
 
 def run(script: str, *arguments: str) -> str:
@@ -26,7 +24,7 @@ def run(script: str, *arguments: str) -> str:
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
-        timeout=TIMEOUT,
+        timeout=PROGRAM_PATIENCE,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr

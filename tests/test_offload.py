@@ -14,6 +14,7 @@ from sglrouter.offload import Offload
 from sglrouter.prompt.encoder import Encoder, Library, ReferenceLibrary
 from sglrouter.prompt.fast_tokenizer import fast_library
 from sglrouter.prompt.tokenizer import read_tokenizer
+from tests.patience import PATIENCE
 
 
 def both_libraries(model: Path) -> list[Library]:
@@ -68,7 +69,7 @@ def test_more_calls_than_threads_wait_for_their_turn() -> None:
 
     texts = [f"text {i}" for i in range(8)]
     calls = [gevent.spawn(offload, work, text) for text in texts]
-    gevent.joinall(calls, timeout=30)
+    gevent.joinall(calls, timeout=PATIENCE)
     assert [call.value for call in calls] == [text.encode() for text in texts]
     assert most == 2
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_PATIENCE = 30.0
+_PATIENCE = 60.0
 
 
 class SimulatedEngine:
@@ -170,7 +170,7 @@ class SimulatedEngine:
         assert self._server is not None, "the engine does not run"
         self._server.connections.drop_all()
 
-    def wait_until(self, condition: Callable[[], bool], timeout: float = 5.0) -> None:
+    def wait_until(self, condition: Callable[[], bool], timeout: float = _PATIENCE) -> None:
         """Waits for something to become true; AssertionError after `timeout` seconds."""
         deadline = time.monotonic() + timeout
         while not condition():

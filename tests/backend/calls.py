@@ -8,8 +8,7 @@ from threading import Event
 
 from sglrouter.backend.channel import Call, Channel, Status
 from sglrouter.backend.scheduler import GENERATE, Sampling, generate_request, new_request_id
-
-PATIENCE = 10.0
+from tests.patience import PATIENCE
 
 
 def request(

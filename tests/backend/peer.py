@@ -23,8 +23,7 @@ from hyperframe.frame import (
 )
 
 from tests.backend import frames
-
-PATIENCE = 5.0
+from tests.patience import PATIENCE
 
 T = TypeVar("T", bound=Frame)
 

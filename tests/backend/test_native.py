@@ -33,6 +33,7 @@ from tests.backend.calls import Followed
 from tests.backend.frames import answer, data, framed, headers, trailers
 from tests.backend.peer import Peer, PeerConnection, wait_until
 from tests.fast.messages import chunk, complete
+from tests.patience import DEADLINE, LONG, PATIENCE
 from tests.processes import free_port
 
 if not is_module_patched("threading"):
@@ -64,7 +65,7 @@ def is_served(followed: Followed) -> bool:
     return followed.drain() == [b"fine"] and followed.status.ok
 
 
-def in_background(channel: NativeChannel, timeout: float = 5.0) -> Any:
+def in_background(channel: NativeChannel, timeout: float = PATIENCE) -> Any:
     """A call from a greenlet of its own, which gives the call when it has been made."""
     return gevent.spawn(Followed, channel, None, timeout)
 
@@ -100,7 +101,7 @@ def test_an_ipv6_engine_is_reached(to: Connect) -> None:
         connection.send(frames.settings())
         assert connection.streams() == [1]
         serve(connection, 1)
-        assert is_served(calling.get(timeout=5))
+        assert is_served(calling.get(timeout=PATIENCE))
         channel.close()
         reading.join(5)
         sock.close()
@@ -113,7 +114,7 @@ def test_a_hundred_calls_at_once_share_a_connection(to: Connect) -> None:
         connection = peer.connection()
         for stream in connection.streams(100):
             serve(connection, stream)
-        assert all(is_served(each.get(timeout=5)) for each in calling)
+        assert all(is_served(each.get(timeout=PATIENCE)) for each in calling)
         assert len(peer.connections) == 1
 
 
@@ -131,9 +132,8 @@ def test_while_the_engine_is_down_attempts_are_few(
     monkeypatch.setattr(native, "FIRST_BACKOFF", 0.05)
     port = free_port()
     channel = to(f"127.0.0.1:{port}")
-    ends = time.monotonic() + 0.6
     calls = 0
-    while time.monotonic() < ends:
+    while len(attempts) < 4:
         followed = Followed(channel)
         assert followed.drain() == []
         assert followed.status == Status(
@@ -142,10 +142,10 @@ def test_while_the_engine_is_down_attempts_are_few(
         calls += 1
         gevent.sleep(0.002)
     assert channel.connected is False
-    # At 0, 0.05, 0.15, 0.35, 0.75 seconds, give or take a fifth.
-    assert 3 <= len(attempts) <= 6 < calls
+    assert calls > len(attempts)
     pauses = [after - before for before, after in itertools.pairwise(attempts)]
-    assert pauses[-1] > pauses[0]
+    for pause, backoff in zip(pauses, (0.05, 0.1, 0.2), strict=True):
+        assert pause > backoff * 0.75  # give or take a fifth
     assert channel.counts()["failed_connects"] == len(attempts)
 
 
@@ -161,7 +161,7 @@ def test_one_attempt_serves_all_who_wait(to: Connect, monkeypatch: pytest.Monkey
     channel = to("127.0.0.1:1")
     calling = [in_background(channel) for _ in range(20)]
     for each in calling:
-        followed = each.get(timeout=5)
+        followed = each.get(timeout=PATIENCE)
         assert followed.status.code == "UNAVAILABLE"
         assert followed.status.message.endswith(": no way there")
     assert len(attempts) == 1
@@ -170,11 +170,10 @@ def test_one_attempt_serves_all_who_wait(to: Connect, monkeypatch: pytest.Monkey
 def test_a_deadline_holds_while_connecting(to: Connect) -> None:
     with Peer(b"") as peer:
         channel = to(peer.address)
-        started = time.monotonic()
         followed = Followed(channel, timeout=0.1)
         assert followed.drain() == []
+        # Not the connection's own time, which is longer and would be UNAVAILABLE.
         assert followed.status.code == "DEADLINE_EXCEEDED"
-        assert time.monotonic() - started < 1
 
 
 def test_a_peer_that_never_speaks_is_as_good_as_none(
@@ -239,8 +238,8 @@ def test_nothing_is_sent_before_the_peer_has_spoken(to: Connect) -> None:
         connection.send(frames.settings(MAX_CONCURRENT_STREAMS=2))
         for stream in connection.streams(2):
             serve(connection, stream)
-        assert is_served(first.get(timeout=5))
-        assert is_served(second.get(timeout=5))
+        assert is_served(first.get(timeout=PATIENCE))
+        assert is_served(second.get(timeout=PATIENCE))
 
 
 # Going away.
@@ -415,7 +414,7 @@ def test_a_peer_with_one_stream_gets_more_connections_and_then_a_queue(
     with Peer(frames.settings(MAX_CONCURRENT_STREAMS=1)) as peer:
         channel = to(peer.address)
         calling = [in_background(channel) for _ in range(6)]
-        calls = [each.get(timeout=5) for each in calling]
+        calls = [each.get(timeout=PATIENCE) for each in calling]
         assert len(peer.connections) == 3
         gevent.sleep(0.02)
         assert [each.opened() for each in peer.connections] == [[1]] * 3
@@ -554,7 +553,7 @@ def test_close_ends_calls_that_wait_for_a_connection(to: Connect) -> None:
         peer.connection()
         gevent.sleep(0.01)
         channel.close()
-        followed = calling.get(timeout=1)
+        followed = calling.get(timeout=PATIENCE)
         assert followed.status == Status("UNAVAILABLE", "the channel was closed")
         peer.connection().wait_for_end()
 
@@ -562,10 +561,10 @@ def test_close_ends_calls_that_wait_for_a_connection(to: Connect) -> None:
 def test_a_greenlet_that_is_killed_while_it_waits_leaves_no_call_behind(to: Connect) -> None:
     with Peer() as peer:
         channel = to(peer.address)
-        calling = gevent.spawn(channel.unary, "/a/B", b"x", timeout=30.0)
+        calling = gevent.spawn(channel.unary, "/a/B", b"x", timeout=LONG)
         connection = peer.connection()
         connection.streams()
-        calling.kill(timeout=5)
+        calling.kill(timeout=PATIENCE)
         wait_until(lambda: connection.resets() == [(1, frames.CANCEL)])
 
 
@@ -802,7 +801,7 @@ def test_a_peer_that_does_not_read_holds_up_writes_only(
 
 
 def test_a_peer_with_calls_to_answer_is_pinged_and_given_up_if_silent() -> None:
-    options = ChannelOptions(keepalive=0.05, keepalive_timeout=0.1)
+    options = ChannelOptions(keepalive=0.05, keepalive_timeout=DEADLINE)
     with Peer() as peer, closing(NativeChannel(parse_endpoint(peer.address), options)) as channel:
         first = Followed(channel)
         connection = peer.connection()

@@ -17,6 +17,7 @@ from tests.backend import frames
 from tests.backend.calls import Followed
 from tests.backend.frames import answer, data, framed, headers, trailers
 from tests.backend.peer import Peer, PeerConnection, wait_until
+from tests.patience import PATIENCE
 
 if not is_module_patched("threading"):
     pytest.skip("run by tests.backend.under_gevent", allow_module_level=True)
@@ -360,12 +361,12 @@ def test_a_unary_call_takes_one_answer(peer: Peer, channel: NativeChannel) -> No
 
     def call() -> tuple[Status, bytes]:
         seen = sum(len(connection.opened()) for connection in peer.connections)
-        calling = gevent.spawn(channel.unary, "/a/B", b"x", timeout=5.0)
+        calling = gevent.spawn(channel.unary, "/a/B", b"x", timeout=PATIENCE)
         connection = peer.connection()
         wait_until(lambda: len(connection.opened()) > seen, "the call")
         stream = connection.opened()[-1]
         connection.send(*(make(stream) for make in makers))
-        result: tuple[Status, bytes] = calling.get(timeout=5)
+        result: tuple[Status, bytes] = calling.get(timeout=PATIENCE)
         return result
 
     makers: list[Callable[[int], bytes]] = [lambda stream: answer(stream, b"one")]

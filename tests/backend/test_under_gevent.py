@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from sglrouter.backend.connect import native_is_built
+from tests.patience import PROGRAM_PATIENCE
 
 ROOT = Path(__file__).parents[2]
 # What must have run at the least, by what the names of the tests show.
@@ -34,7 +35,7 @@ def test_both_kinds_of_channel_hold_under_gevent() -> None:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=110,
+        timeout=PROGRAM_PATIENCE,
     )
     assert done.returncode == 0, done.stdout
     passed = re.findall(r"^tests/backend/(\w+\.py)::(.*) PASSED", done.stdout, re.MULTILINE)

@@ -18,10 +18,10 @@ from sglrouter import Client
 from sglrouter.backend.connect import native_is_built
 from sglrouter.sim import SimulatedEngine
 from tests.backend.remote import RemoteEngine, one_engine
+from tests.patience import PATIENCE
 
 PATCHED = is_module_patched("threading")
 CHANNELS = ["grpcio", "native"] if PATCHED and native_is_built() else ["grpcio"]
-PATIENCE = 10.0
 
 AnEngine = SimulatedEngine | RemoteEngine
 

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from sglrouter.sim import SimulatedEngine
+from tests.patience import PROGRAM_PATIENCE
 
 ROOT = Path(__file__).parents[2]
 
@@ -20,7 +21,7 @@ def run(name: str, *arguments: object, cache: Path) -> subprocess.CompletedProce
         capture_output=True,
         check=False,
         text=True,
-        timeout=60,
+        timeout=PROGRAM_PATIENCE,
     )
 
 

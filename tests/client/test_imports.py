@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import sglrouter
+from tests.patience import PROGRAM_PATIENCE
 
 ROOT = Path(__file__).parents[2]
 
@@ -22,7 +23,7 @@ def loaded_by(code: str) -> set[str]:
         stdout=subprocess.PIPE,
         text=True,
         check=True,
-        timeout=60,
+        timeout=PROGRAM_PATIENCE,
     )
     return {name.partition(".")[0] for name in json.loads(done.stdout)}
 

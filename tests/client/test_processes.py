@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from sglrouter.sim import SimulatedEngine
+from tests.patience import PROGRAM_PATIENCE
 
 ROOT = Path(__file__).parents[2]
 
@@ -42,7 +43,7 @@ def run(engine: SimulatedEngine, model: Path, *words: str, patched: bool) -> lis
         stdout=subprocess.PIPE,
         text=True,
         check=True,
-        timeout=60,
+        timeout=PROGRAM_PATIENCE,
     )
     return done.stdout.splitlines()
 
@@ -74,6 +75,6 @@ def test_a_late_patch_is_told(tiny_model: Path) -> None:
         stderr=subprocess.PIPE,
         text=True,
         check=False,
-        timeout=60,
+        timeout=PROGRAM_PATIENCE,
     )
     assert "ConfigError: gevent.monkey.patch_all() has to be called before" in done.stderr

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from sglrouter.backend.connect import native_is_built
+from tests.patience import PROGRAM_PATIENCE
 
 ROOT = Path(__file__).parents[2]
 # What must have run at the least of each file, over both kinds of channel.
@@ -32,7 +33,7 @@ def test_a_client_works_under_gevent(name: str) -> None:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=110,
+        timeout=PROGRAM_PATIENCE,
     )
     assert done.returncode == 0, done.stdout
     passed = re.findall(rf"^tests/client/{name}::(.*) PASSED", done.stdout, re.MULTILINE)

@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from tests.patience import PATIENCE
+
 FOLDER = Path(__file__).parent / "node"
 _OLDEST = 18
 
@@ -52,7 +54,7 @@ class NodeChecks:
 
     def stop(self) -> None:
         """Lets the process end, which it does at the end of its input."""
-        self._process.communicate(timeout=10)
+        self._process.communicate(timeout=PATIENCE)
         self._said.close()
 
     def _ask(self, check: str, options: dict[str, Any]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import pytest
 
 from sglrouter.sim import SimulatedEngine
 from tests.clients.conversation import ANSWER, CALL, RESULT, TOOL
+from tests.patience import PATIENCE
 from tests.processes import RouterProcess, chat_body, joined, sse_data
 
 requests = pytest.importorskip("requests", reason="requests is not installed (extra: clients)")
@@ -24,7 +25,10 @@ def test_lines_of_decoded_text(
     """requests decodes by the charset, and splits at what str.splitlines() takes for an end."""
     engine.script(ANSWER)
     with requests.post(
-        f"{router.url}/v1/chat/completions", json=chat_body(stream=True), stream=True, timeout=30
+        f"{router.url}/v1/chat/completions",
+        json=chat_body(stream=True),
+        stream=True,
+        timeout=PATIENCE,
     ) as response:
         assert response.encoding == "utf-8"
         lines = list(response.iter_lines(chunk_size=chunk_size, decode_unicode=True))
@@ -37,7 +41,10 @@ def test_an_error_in_decoded_lines(router: RouterProcess, engine: SimulatedEngin
     engine.script(ANSWER)
     engine.fault("fail,after=1,times=1,status=INTERNAL,message=no\u2028memory \x85 here")
     with requests.post(
-        f"{router.url}/v1/chat/completions", json=chat_body(stream=True), stream=True, timeout=30
+        f"{router.url}/v1/chat/completions",
+        json=chat_body(stream=True),
+        stream=True,
+        timeout=PATIENCE,
     ) as response:
         *_, last, done = [line for line in response.iter_lines(decode_unicode=True) if line]
     assert done == "data: [DONE]"
@@ -49,14 +56,14 @@ def test_a_conversation_with_requests(router: RouterProcess, engine: SimulatedEn
     body = chat_body(tools=[TOOL])
     with requests.Session() as session:
         url = f"{router.url}/v1/chat/completions"
-        message = session.post(url, json=body, timeout=30).json()["choices"][0]["message"]
+        message = session.post(url, json=body, timeout=PATIENCE).json()["choices"][0]["message"]
         result = {
             "role": "tool",
             "tool_call_id": message["tool_calls"][0]["id"],
             "content": RESULT,
         }
         body["messages"] += [message, result]
-        response = session.post(url, json=body, timeout=30)
+        response = session.post(url, json=body, timeout=PATIENCE)
     assert response.apparent_encoding.lower().startswith(("utf", "ascii"))
     assert response.json()["choices"][0]["message"]["content"] == ANSWER
 
@@ -97,13 +104,13 @@ def test_curl_sends_what_it_sends_by_default(
         input=json.dumps(chat_body("word " * 500_000)).encode(),
         capture_output=True,
         check=True,
-        timeout=30,
+        timeout=PATIENCE,
     )
     assert json.loads(done.stdout)["error"]["code"] == "context_length_exceeded"
     done = subprocess.run(
         ["curl", "-sS", f"{router.url}/v1/chat/completions", "-d", json.dumps(chat_body())],
         capture_output=True,
         check=True,
-        timeout=30,
+        timeout=PATIENCE,
     )
     assert json.loads(done.stdout)["choices"][0]["message"]["content"] == ANSWER

@@ -21,7 +21,7 @@ from gevent.server import StreamServer
 from greenlet import greenlet  # type: ignore[import-untyped]
 
 from sglrouter.server.worker import DirectClient, RouterWorker
-from tests.processes import PATIENCE
+from tests.patience import PATIENCE
 
 VARIABLE = "CENSUS_SOCKET"
 WORKER_CLASS = f"{__name__}.CensusWorker"

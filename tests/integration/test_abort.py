@@ -16,7 +16,8 @@ import pytest
 
 from sglrouter.sim import SimulatedEngine
 from tests.conftest import StartRouter
-from tests.processes import PATIENCE, RouterProcess, chat_body
+from tests.patience import PATIENCE
+from tests.processes import RouterProcess, chat_body
 
 LONG_ANSWER = " ".join(f"word{number}" for number in range(80))
 ABORTED = {"type": "abort", "message": "Aborted", "status_code": None, "err_type": None}

@@ -14,7 +14,8 @@ import pytest
 
 from sglrouter.sim import SimOptions, SimulatedEngine
 from tests.conftest import StartRouter
-from tests.processes import PATIENCE, chat_body, free_port
+from tests.patience import PATIENCE
+from tests.processes import chat_body, free_port
 
 
 def run(*arguments: str, timeout: float = PATIENCE) -> subprocess.CompletedProcess[str]:

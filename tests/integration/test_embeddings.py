@@ -23,6 +23,7 @@ from sglrouter.schema import embeddings as shapes
 from sglrouter.sim import SimOptions, SimulatedEngine
 from sglrouter.sim.generate import embedding
 from tests.conftest import StartRouter
+from tests.patience import LONG
 from tests.processes import RouterProcess
 
 SIZE = 64
@@ -174,7 +175,7 @@ def test_a_client_that_leaves_ends_its_calls(
     before = len(engine.embeds)
     field = "input" if path == "/v1/embeddings" else "input_ids"
     body = json.dumps({field: [[each + 1] for each in range(300)]}).encode()
-    engine.options.first_delay = 1.0
+    engine.options.first_delay = LONG
     try:
         with socket.create_connection(("127.0.0.1", router.port)) as client:
             client.sendall(
@@ -198,7 +199,7 @@ def test_an_engine_that_does_not_answer_is_a_timeout(
     router = start_router(
         engine=f"grpc://{engine.address}", tokenizer=tiny_model, first_token_timeout=0.3
     )
-    engine.options.first_delay = 5.0
+    engine.options.first_delay = LONG
     try:
         assert error_of(post(router, input=["a", "b"]), 504)["code"] == "engine_timeout"
         engine.wait_until(lambda: engine.active == 0)

@@ -11,6 +11,7 @@ import pytest
 
 from sglrouter.sim import SimOptions, SimulatedEngine
 from tests.conftest import StartRouter
+from tests.patience import DEADLINE, PATIENCE
 from tests.processes import RouterProcess, chat_body, free_port, joined, sse_data
 
 MESSAGES = [{"role": "user", "content": "x"}]
@@ -85,7 +86,7 @@ def test_a_full_queue_that_never_answers_is_a_timeout(
     with SimulatedEngine(options) as engine:
         engine.script([[7]] * 2000)
         router = start_router(
-            engine=f"grpc://{engine.address}", tokenizer=tiny_model, first_token_timeout=0.5
+            engine=f"grpc://{engine.address}", tokenizer=tiny_model, first_token_timeout=DEADLINE
         )
         with router.http.stream("POST", "/v1/chat/completions", json=chat_body(stream=True)) as r:
             next(r.iter_bytes())
@@ -215,7 +216,7 @@ def test_an_engine_that_dies_and_comes_back_serves_again(
         assert error["code"] == "engine_unavailable"
         assert router.chat().status_code == 503
         engine.start()
-        engine.wait_until(lambda: router.chat().status_code == 200, timeout=15)
+        engine.wait_until(lambda: router.chat().status_code == 200, timeout=PATIENCE)
         assert "Booting worker" not in router.log.split("Booting worker", 1)[1]
 
 

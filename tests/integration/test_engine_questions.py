@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,8 @@ import pytest
 from sglrouter import __version__
 from sglrouter.sim import SimOptions, SimulatedEngine
 from tests.conftest import StartRouter
-from tests.processes import RouterProcess, free_port
+from tests.patience import LONG, PATIENCE
+from tests.processes import RouterProcess, chat_body, free_port
 
 INFORMATION = [
     "/model_info",
@@ -270,7 +272,24 @@ def test_engines_are_asked_at_the_same_time(start_router: StartRouter, tiny_mode
     ):
         addresses = ",".join(f"grpc://{each.address}" for each in (one, two, three))
         router = start_router(engine=addresses, tokenizer=tiny_model)
-        began = time.monotonic()
-        assert router.http.post("/flush_cache").status_code == 200
-        # An engine takes a second.
-        assert 1.0 <= time.monotonic() - began < 2.0
+        for each in (one, two, three):
+            each.script([[7]] * 5000)
+            each.options.token_delay = 0.01
+        with ThreadPoolExecutor() as threads, ExitStack() as streams:
+            # An engine that is busy lets the answer wait until it is idle.
+            for _ in range(3):
+                streams.enter_context(
+                    router.http.stream("POST", "/v1/chat/completions", json=chat_body(stream=True))
+                )
+            for each in (one, two, three):
+                each.wait_until(lambda each=each: each.active == 1)  # type: ignore[misc]
+            flushing = threads.submit(router.http.post, f"/flush_cache?timeout={LONG:g}")
+            for each in (one, two, three):
+                each.wait_until(lambda each=each: "FlushCache" in methods(each))  # type: ignore[misc]
+            assert not flushing.done()
+            streams.close()
+            assert flushing.result(PATIENCE).status_code == 200
+
+
+def methods(engine: SimulatedEngine) -> list[str]:
+    return [call.method for call in engine.unary_calls]

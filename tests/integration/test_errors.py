@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from sglrouter.sim import SimulatedEngine
-from tests.processes import PATIENCE, RouterProcess, chat_body
+from tests.patience import PATIENCE
+from tests.processes import RouterProcess, chat_body
 
 
 def send_raw(router: RouterProcess, request: bytes) -> tuple[int, dict[str, str], bytes]:

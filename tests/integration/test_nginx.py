@@ -18,7 +18,8 @@ import httpx
 import pytest
 
 from sglrouter.config import Settings
-from tests.processes import PATIENCE, RouterProcess, chat_body, free_port, joined, sse_data
+from tests.patience import PATIENCE
+from tests.processes import RouterProcess, chat_body, free_port, joined, sse_data
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -87,7 +88,7 @@ class Nginx:
     def check(self) -> subprocess.CompletedProcess[str]:
         """Runs nginx -t."""
         return subprocess.run(
-            [*self._command, "-t"], capture_output=True, text=True, timeout=30, check=False
+            [*self._command, "-t"], capture_output=True, text=True, timeout=PATIENCE, check=False
         )
 
     def start(self) -> None:
@@ -96,7 +97,7 @@ class Nginx:
         while True:
             assert self._process.poll() is None, (self.folder / "error.log").read_text()
             try:
-                socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
+                socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE).close()
             except OSError:
                 assert time.monotonic() < deadline, "nginx does not listen"
                 time.sleep(0.02)

@@ -18,7 +18,8 @@ from tests.integration.test_real_engine import (
     real_router,
     start_real,
 )
-from tests.processes import PATIENCE, RouterProcess
+from tests.patience import PATIENCE
+from tests.processes import RouterProcess
 
 __all__ = ["pytestmark", "real_engine", "real_router", "start_real"]
 

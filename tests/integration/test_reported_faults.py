@@ -6,13 +6,14 @@ Above each test are the reports that it is about.
 from __future__ import annotations
 
 import time
-from itertools import pairwise
+from itertools import islice
 from pathlib import Path
 
 import pytest
 
 from sglrouter.sim import SimulatedEngine
 from tests.conftest import StartRouter
+from tests.patience import LONG, PROMPT
 from tests.processes import RouterProcess, chat_body
 
 COMPLETIONS = "/v1/chat/completions"
@@ -37,7 +38,7 @@ def test_after_an_error_the_stream_ends_at_once(
     engine.fault("fail,after=2,times=1,status=INTERNAL")
     before = time.monotonic()
     text = router.chat(stream=True).text
-    assert time.monotonic() - before < 5
+    assert time.monotonic() - before < PROMPT
     assert '"error"' in text
     assert text.endswith("data: [DONE]\n\n")
 
@@ -54,19 +55,15 @@ def test_a_stream_says_that_it_is_utf_8(router: RouterProcess, engine: Simulated
 def test_tokens_are_not_gathered_on_their_way(
     router: RouterProcess, engine: SimulatedEngine
 ) -> None:
-    delay = 0.02
-    engine.script(" ".join(["word"] * 50))
-    engine.options.token_delay = delay
-    try:
-        stream = router.openai().chat.completions.create(
-            model="tiny", messages=[{"role": "user", "content": "x"}], stream=True
-        )
-        times = [time.monotonic() for chunk in stream if chunk.choices[0].delta.content]
-    finally:
-        engine.options.token_delay = 0.0
-    gaps = sorted(b - a for a, b in pairwise(times))
-    assert len(gaps) >= 40
-    assert delay / 2 < gaps[len(gaps) // 2] < 2 * delay
+    tokens = 25
+    engine.script([[301]] * 50)
+    engine.fault(f"hang,after={tokens},times=1")
+    with router.openai().chat.completions.create(
+        model="tiny", messages=[{"role": "user", "content": "x"}], stream=True
+    ) as stream:
+        # All that has come is passed on, though no more does.
+        deltas = (chunk.choices[0].delta.content for chunk in stream)
+        assert len(list(islice(filter(None, deltas), tokens))) == tokens
 
 
 # litellm PR#37322, litellm#31877, MTPLX#358
@@ -75,8 +72,7 @@ def test_a_long_prefill_is_not_silent(
 ) -> None:
     router = start_router(engine=f"grpc://{engine.address}", tokenizer=tiny_model, heartbeat=0.1)
     engine.script("late")
-    engine.options.first_delay = 1.5
-    before = time.monotonic()
+    engine.options.first_delay = LONG
     try:
         with router.http.stream("POST", COMPLETIONS, json=chat_body(stream=True)) as response:
             assert response.status_code == 200
@@ -85,7 +81,6 @@ def test_a_long_prefill_is_not_silent(
                 text += piece
                 if text.count(": ping\n\n") == 2:
                     break
-            assert time.monotonic() - before < 1.2
             assert "late" not in text
     finally:
         engine.options.first_delay = 0.0

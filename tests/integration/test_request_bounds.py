@@ -19,6 +19,7 @@ from sglrouter.config import Settings
 from sglrouter.errors import ConfigError
 from sglrouter.sim import SimOptions, SimulatedEngine
 from tests.conftest import StartRouter
+from tests.patience import PATIENCE
 from tests.processes import chat_body
 
 CONTEXT = 200
@@ -30,7 +31,7 @@ def app_of(engine: SimulatedEngine, **fields: Any) -> Iterator[Router]:
     values = {"engine": [f"grpc://{engine.address}"], "tokenizer": str(engine.options.model)}
     app = create_app(Settings(**values | fields))
     try:
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + PATIENCE
         # A first connection may fail on a busy machine; limits need what the engine says.
         while not app.pool.engines[0].facts().model_path and time.monotonic() < deadline:
             time.sleep(0.1)

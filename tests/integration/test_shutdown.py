@@ -16,7 +16,8 @@ import httpx
 import pytest
 
 from sglrouter.server.worker import RequestWait
-from tests.processes import PATIENCE, RouterProcess, chat_body, joined, sse_data
+from tests.patience import PATIENCE, PROMPT
+from tests.processes import RouterProcess, chat_body, joined, sse_data
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
 # How long an idle connection could hold up the exit, and what a prompt exit stays below.
 KEEPALIVE = 30
-PROMPT = 10.0
 LIVENESS = b"GET /liveness HTTP/1.1\r\nHost: router\r\n\r\n"
 LONG_ANSWER = " ".join(f"word{number}" for number in range(60))
 

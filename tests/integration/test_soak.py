@@ -30,7 +30,8 @@ import pytest
 
 from sglrouter.sim import SimOptions, SimulatedEngine
 from tests.integration.census import VARIABLE, WORKER_CLASS, Census, ask
-from tests.processes import PATIENCE, RouterProcess, chat_body, sse_data
+from tests.patience import PATIENCE
+from tests.processes import RouterProcess, chat_body, sse_data
 
 logger = logging.getLogger(__name__)
 

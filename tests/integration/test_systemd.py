@@ -12,6 +12,7 @@ import pytest
 
 from sglrouter.config import Settings
 from sglrouter.setting_sources import CONFIG_VARIABLE, load_settings
+from tests.patience import PATIENCE
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "deploy" / "systemd"
@@ -45,7 +46,7 @@ def test_systemd_accepts_the_unit(tmp_path: Path) -> None:
         ["systemd-analyze", "verify", "--man=no", copy],
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=PATIENCE,
         check=False,
     )
     # verify reads the units that ours refers to as well: only what it says of ours counts.
@@ -60,7 +61,7 @@ def test_systemd_accepts_the_user() -> None:
         ["systemd-sysusers", "--dry-run", FOLDER / "sglrouter.sysusers.conf"],
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=PATIENCE,
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -14,6 +14,7 @@ import tokenizers.processors
 
 from sglrouter.sim import SimulatedEngine
 from tests.conftest import StartRouter
+from tests.patience import PATIENCE
 from tests.processes import RouterProcess, free_port
 
 TEXTS = ["Hello world", "", "naïve 👩‍👩‍👧‍👦, 日本語", " <|im_start|>user\n\n\n", "x" * 5000]
@@ -233,19 +234,16 @@ def test_long_work_does_not_hold_up_others(
         ("/detokenize", {"tokens": [300] * 400_000}),
     ]
     for path, body in bodies:
-        took: list[float] = []
+        answers = 0
 
         def work(path: str = path, body: Any = body) -> None:
-            assert router.http.post(path, json=body, timeout=60).status_code == 200
+            assert router.http.post(path, json=body, timeout=PATIENCE).status_code == 200
 
         worker = threading.Thread(target=work)
-        began = time.monotonic()
         worker.start()
         while worker.is_alive():
-            asked = time.monotonic()
             assert router.http.get("/liveness").status_code == 200
-            took.append(time.monotonic() - asked)
+            answers += 1
             time.sleep(0.005)
-        total = time.monotonic() - began
-        # The decoding of the body is in one piece, and this machine may be busy.
-        assert max(took) < max(0.3, total / 2), (path, total, sorted(took)[-5:])
+        # Held up, there would be one or two.
+        assert answers > 3, path

@@ -12,6 +12,7 @@ from sglrouter.prompt import budget as budget_module
 from sglrouter.prompt.budget import Budget
 from sglrouter.prompt.messages import normalise
 from sglrouter.prompt.template import ChatTemplate
+from tests.patience import PROMPT
 from tests.prompt.ample import ample
 
 USER = [{"role": "user", "content": "hi"}]
@@ -49,7 +50,7 @@ def test_what_goes_on_for_long_is_refused(source: str) -> None:
     started = time.monotonic()
     with pytest.raises(BadRequest, match=r"takes longer than 0\.1 s") as raised:
         template.render(USER, None, Budget(0.1, 10**9))
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < PROMPT
     error = raised.value
     assert (error.status, error.code, error.param) == (400, "chat_template_error", "messages")
 
@@ -192,7 +193,7 @@ def test_a_quadratic_template_ends_in_time_over_many_messages() -> None:
     started = time.monotonic()
     with pytest.raises(BadRequest, match="takes longer"):
         ChatTemplate(source, {}).render(many, None, Budget(0.1, 1000))
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < PROMPT
 
 
 def test_two_renderings_at_once_spend_their_own_budgets() -> None:

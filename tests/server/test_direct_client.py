@@ -9,6 +9,7 @@ import gevent.socket
 
 from sglrouter._fast.chunked import BodyWriter
 from sglrouter.server.worker import ConnectionWatch, DirectClient
+from tests.patience import PATIENCE
 
 
 def test_what_a_client_is_waited_for_with_is_kept_until_it_has_it() -> None:
@@ -27,7 +28,7 @@ def test_what_a_client_is_waited_for_with_is_kept_until_it_has_it() -> None:
                 assert writer.kept
             received += theirs.recv(1 << 16)
             gevent.sleep(0)
-        waiting.get(timeout=10)
+        waiting.get(timeout=PATIENCE)
         assert received == body
         assert writer.kept == b""
         assert writer.write(b"next")

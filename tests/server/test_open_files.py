@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from tests.patience import PATIENCE
+
 # In a process of its own: the limits are the process's.
 PROGRAM = """
 import logging, resource, sys
@@ -35,7 +37,7 @@ def test_the_limit_is_what_a_worker_needs(
         [sys.executable, "-c", PROGRAM, str(soft), str(hard), str(connections)],
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=PATIENCE,
         check=True,
     )
     *warnings, last = done.stdout.splitlines()

@@ -15,6 +15,7 @@ import pytest
 
 from sglrouter._proto import health
 from sglrouter._proto import scheduler as pb
+from tests.patience import DEADLINE
 from tests.sim.captures import Capture, read_capture, shapes, status
 
 if TYPE_CHECKING:
@@ -309,7 +310,7 @@ def test_abort_by_its_own_id(real_twin: StartEngine, connect: Connect, load: Loa
     assert reply.code == capture.code == "DEADLINE_EXCEEDED"
 
     capture = load("nonstream_abort_rpc")
-    call = client.start("Generate", capture.request, timeout=0.4)
+    call = client.start("Generate", capture.request, timeout=DEADLINE)
     sim.wait_until(lambda: sim.running == 1)
     client.call("Abort", pb.AbortRequest(request_id=capture.request.request_id))
     reply = call.finish()
@@ -395,7 +396,7 @@ def test_queue(real_twin: StartEngine, connect: Connect, load: Load) -> None:
     for count, capture in enumerate((waiting, aborted), start=1):
         calls[capture.name] = client.start("Generate", capture.request, timeout=5.0)
         sim.wait_until(lambda count=count: sim.waiting == count)  # type: ignore[misc]
-    calls["refused"] = client.start("Generate", refused.request, timeout=0.8)
+    calls["refused"] = client.start("Generate", refused.request, timeout=DEADLINE)
     sim.wait_until(lambda: len(sim.requests) == 4)
     for name in ("queue_loads", "queue_loads_later"):
         capture = load(name)
@@ -475,7 +476,7 @@ def test_flush_of_a_busy_engine(real_twin: StartEngine, connect: Connect, load: 
 def test_silence(real_twin: StartEngine, connect: Connect, load: Load, name: str) -> None:
     capture = load(name)
     client = connect(real_twin(embedding=True))
-    reply = client.call(capture.rpc, capture.request, timeout=0.3)
+    reply = client.call(capture.rpc, capture.request, timeout=DEADLINE)
     assert (reply.messages, reply.code) == (capture.messages, capture.code)
 
 

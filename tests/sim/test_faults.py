@@ -8,6 +8,7 @@ import pytest
 
 from sglrouter.sim import Fault
 from sglrouter.sim.faults import FaultQueue, parse_fault
+from tests.patience import DEADLINE
 from tests.sim.wire import EngineClient, request
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def test_close_without_complete(sim: SimulatedEngine, client: EngineClient, afte
 @pytest.mark.parametrize("after", [0, 2])
 def test_hang(sim: SimulatedEngine, client: EngineClient, after: int) -> None:
     sim.fault(Fault("hang", after=after))
-    reply = client.generate(request(), timeout=0.3)
+    reply = client.generate(request(), timeout=DEADLINE)
     assert reply.code == "DEADLINE_EXCEEDED"
     assert len(reply.messages) == after
     sim.wait_until(lambda: sim.active == 0)

@@ -15,6 +15,7 @@ import pytest
 
 from sglrouter._proto import common, health
 from sglrouter._proto import scheduler as pb
+from tests.patience import DEADLINE
 from tests.sim.conftest import CONTEXT, VOCAB_SIZE
 from tests.sim.wire import SERVICE, EngineClient, request
 
@@ -257,8 +258,8 @@ def test_embed_refusals_and_silence(start_engine: StartEngine, connect: Connect)
     client = connect(sim)
     reply = client.call("Embed", pb.EmbedRequest(request_id="e"))
     assert (reply.code, reply.details) == ("INVALID_ARGUMENT", "Tokenized input must be provided")
-    assert client.call("Embed", embed([10] * CONTEXT), timeout=0.3).code == "DEADLINE_EXCEEDED"
-    assert client.generate(request(), timeout=0.3).code == "DEADLINE_EXCEEDED"
+    assert client.call("Embed", embed([10] * CONTEXT), timeout=DEADLINE).code == "DEADLINE_EXCEEDED"
+    assert client.generate(request(), timeout=DEADLINE).code == "DEADLINE_EXCEEDED"
     sim.wait_until(lambda: sim.active == 0)
     reply = client.call("Embed", embed([VOCAB_SIZE]))
     assert reply.code == "UNAVAILABLE"

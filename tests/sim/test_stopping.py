@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sglrouter._proto import scheduler as pb
+from tests.patience import DEADLINE
 from tests.sim.wire import EngineClient, Reply, request
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def abort(client: EngineClient, rid: str) -> Reply:
 def test_abort_by_its_own_id_leaves_the_call_hanging(
     sim: SimulatedEngine, client: EngineClient
 ) -> None:
-    call = client.start("Generate", request(rid="exact", **ENDLESS), timeout=0.8)
+    call = client.start("Generate", request(rid="exact", **ENDLESS), timeout=DEADLINE)
     call.read(3)
     assert abort(client, "exact").messages[0].success
     sim.wait_until(lambda: sim.running == 0)
@@ -96,7 +97,7 @@ def test_abort_before_the_first_token(start_engine: StartEngine, connect: Connec
 
 
 def test_abort_of_a_call_without_stream_hangs(sim: SimulatedEngine, client: EngineClient) -> None:
-    call = client.start("Generate", request(rid="all", stream=False, **ENDLESS), timeout=0.5)
+    call = client.start("Generate", request(rid="all", stream=False, **ENDLESS), timeout=DEADLINE)
     sim.wait_until(lambda: sim.running == 1)
     abort(client, "all")
     reply = call.finish()
@@ -138,7 +139,7 @@ def test_cancelling_aborts_by_prefix_too(sim: SimulatedEngine, client: EngineCli
 
 
 def test_two_calls_with_one_id(sim: SimulatedEngine, client: EngineClient) -> None:
-    first = client.start("Generate", request(rid="twin", **ENDLESS), timeout=0.8)
+    first = client.start("Generate", request(rid="twin", **ENDLESS), timeout=DEADLINE)
     first.read(3)
     second = client.generate(request(rid="twin", max_new_tokens=4, ignore_eos=True))
     assert second.code == "OK"
@@ -175,7 +176,7 @@ def test_a_full_queue_never_answers(start_engine: StartEngine, connect: Connect)
     running.read(1)
     waiting = client.start("Generate", request(rid="waits", max_new_tokens=1))
     sim.wait_until(lambda: sim.waiting == 1)
-    refused = client.start("Generate", request(max_new_tokens=1), timeout=0.5)
+    refused = client.start("Generate", request(max_new_tokens=1), timeout=DEADLINE)
     sim.wait_until(lambda: len(sim.requests) == 3)
     assert sim.waiting == 1
     running.cancel()
@@ -191,7 +192,7 @@ def test_abort_of_a_waiting_request_never_answers(
     client = connect(sim)
     running = client.start("Generate", request(**ENDLESS))
     running.read(1)
-    waiting = client.start("Generate", request(rid="waits-1", max_new_tokens=1), timeout=0.5)
+    waiting = client.start("Generate", request(rid="waits-1", max_new_tokens=1), timeout=DEADLINE)
     sim.wait_until(lambda: sim.waiting == 1)
     abort(client, "waits")
     assert sim.waiting == 0
