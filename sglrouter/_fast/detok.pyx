@@ -9,6 +9,10 @@ a character turn into U+FFFD, as the tokenizer library's own decoding does: one 
 each maximal invalid part in byte-level vocabularies, one for each byte in those with
 byte fallback.
 
+A sample goes on where its prompt ends: the ids before it are decoded with it and their
+text is dropped. A space that only a text's own beginning loses is kept so, and bytes of
+a character that the prompt leaves open are completed.
+
 A stop token is held back too: whether it ends the text, and must not be seen, or is
 followed by more, is known only when the next id or the end arrives.
 """
@@ -129,7 +133,7 @@ cdef class Detokenizer:
         skip_special: Whether special tokens are left out of the text.
         stop_ids: Ids that may end the sample; see finish().
         strip_leading_space: Whether one space at the very start is dropped, as
-            SentencePiece decoding does.
+            SentencePiece decoding does; see follow().
         want_starts: Whether to record where in the text each token begins.
         shown: Ids of special tokens that are text all the same.
 
@@ -314,6 +318,24 @@ cdef class Detokenizer:
         for token in ids:
             self._push(token)
         return self._release(False)
+
+    def follow(self, ids):
+        """Takes the last ids of what comes before the sample; to be called first.
+
+        Their text is no part of the sample's, but for the bytes of a character that
+        they leave open.
+        """
+        cdef uint32_t token
+        begun, self.begun = self.begun, None
+        for token in ids:
+            self._append(token)
+        self._release(False)
+        self.begun = begun
+        self.produced = 0
+
+    def settle(self):
+        """Returns what was held back for nothing: no text, as bytes wait only for more."""
+        return b""
 
     def finish(self, bint stopped=True):
         """Ends the sample and returns what was held back.

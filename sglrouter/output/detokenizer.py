@@ -4,10 +4,15 @@ The library's way is for the rare tokenizer whose decoder joins tokens by their
 neighbours (WordPiece, Metaspace, none). It decodes a window of recent ids twice, with
 and without the new one, and returns the difference. The window is bounded, so the
 time stays linear, and so does the text held back for an incomplete character.
+
+A sample is decoded with the last ids of its prompt before it, as SGLang does: whether a
+word begins with a space may depend on whether anything is before it, and a prompt of
+ids may end within a character, which the sample then completes.
 """
 
 from __future__ import annotations
 
+import codecs
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Protocol
@@ -16,7 +21,12 @@ import tokenizers
 
 from sglrouter._fast.detok import Detokenizer, Vocabulary
 from sglrouter._fast.wire import GenerateReader
-from sglrouter.output.vocabulary import build_token_table
+from sglrouter.output.vocabulary import build_token_table, byte_of
+
+# How many ids of a prompt its sample is decoded with; SGLang's figure.
+_TAIL = 5
+# Where these begin within a character, so many are looked at to find its beginning.
+_LONGEST_TAIL = 24
 
 # Ids that become text in about a millisecond.
 _AT_ONCE = 16_384
@@ -34,6 +44,9 @@ class TextDecoder(Protocol):
 
     def feed_ids(self, ids: Iterable[int]) -> bytes:
         """Like feed(), for ids given as integers."""
+
+    def settle(self) -> bytes:
+        """What was held back, but for bytes of a character that is still open."""
 
     def finish(self, stopped: bool = True) -> bytes:
         """Ends the sample; a stop token that came last is text unless it stopped it."""
@@ -65,6 +78,7 @@ class DetokenizerFactory:
         stop_ids: Collection[int],
         want_starts: bool = False,
         shown: Collection[int] = (),
+        prompt: Sequence[int] = (),
     ) -> TextDecoder:
         """Returns a decoder at the start of a sample.
 
@@ -73,12 +87,19 @@ class DetokenizerFactory:
             stop_ids: Ids that may end the sample.
             want_starts: Whether take_starts() will be called.
             shown: Special tokens that are text all the same; see special_tokens_in().
+            prompt: What the sample goes on with; none for the beginning of a text.
         """
         if self.vocabulary is None:
             # The library shows all special tokens or none.
             skip_special = skip_special and not shown
-            return LibraryDetokenizer(self._tokenizer, skip_special, stop_ids, want_starts)
-        return Detokenizer(self.vocabulary, skip_special, stop_ids, self._strip, want_starts, shown)
+            library = LibraryDetokenizer(self._tokenizer, skip_special, stop_ids, want_starts)
+            library.follow(prompt[-_LONGEST_TAIL:])
+            return library
+        decoder = Detokenizer(
+            self.vocabulary, skip_special, stop_ids, self._strip, want_starts, shown
+        )
+        decoder.follow(prompt[-_TAIL:])
+        return decoder
 
     def text(
         self,
@@ -158,6 +179,38 @@ class LibraryDetokenizer:
         self._starts: list[int] = []
         self.produced = 0
 
+    def follow(self, ids: Sequence[int]) -> None:
+        """Takes the last ids of what comes before the sample; to be called first.
+
+        Their text is no part of the sample's, but for the bytes of a character that
+        they leave open.
+        """
+        known = [token for token in ids if self._has_text(token)]
+        short = [token for token in ids[-_TAIL:] if self._has_text(token)]
+        begun = len(short) - len(self._open_bytes(short))
+        for size in range(len(short), len(known) + 1):
+            window = known[len(known) - size :]
+            end = size - (len(short) - begun)
+            if "\ufffd" not in self._decode(window[:end]):
+                self._window, self._done = window, end
+                break
+        else:
+            self._window, self._done = short, begun
+        if self._done:
+            self._parts.append(self._done)
+
+    def _open_bytes(self, ids: Sequence[int]) -> bytes:
+        """The bytes at the end, of byte tokens, that begin a character and do not end it."""
+        held = b""
+        for token in reversed(ids[-3:]):
+            byte = byte_of(self._tokenizer.id_to_token(token) or "")
+            if byte is None:
+                break
+            held = byte + held
+            if held[0] >= 0xC0:
+                return held if _is_open(held) else b""
+        return b""
+
     def feed(self, reader: GenerateReader) -> bytes:
         """Takes the ids that the reader has gathered; returns the text they complete."""
         return self.feed_ids(reader.take_ids())
@@ -165,6 +218,15 @@ class LibraryDetokenizer:
     def feed_ids(self, ids: Iterable[int]) -> bytes:
         """Like feed(), for ids given as integers."""
         return b"".join(map(self._push, ids))
+
+    def settle(self) -> bytes:
+        """What was held back, but for bytes of a character that is still open."""
+        end = len(self._window) - len(self._open_bytes(self._window[self._done :]))
+        left_open = self._window[end:]
+        del self._window[end:]
+        text = self._release(last=True)
+        self._window += left_open
+        return text
 
     def finish(self, stopped: bool = True) -> bytes:
         """Ends the sample and returns what was held back."""
@@ -192,11 +254,14 @@ class LibraryDetokenizer:
     def _append(self, token: int) -> bytes:
         if self._want_starts:
             self._starts.append(self.produced)
-        if token in self._skipped or self._tokenizer.id_to_token(token) is None:
+        if not self._has_text(token):
             # The library leaves it out, and so it is no context either.
             return b""
         self._window.append(token)
         return self._release(last=False)
+
+    def _has_text(self, token: int) -> bool:
+        return token not in self._skipped and self._tokenizer.id_to_token(token) is not None
 
     def _release(self, *, last: bool) -> bytes:
         waiting = len(self._window) - self._done
@@ -218,3 +283,12 @@ class LibraryDetokenizer:
 
     def _decode(self, ids: list[int]) -> str:
         return self._tokenizer.decode(ids, skip_special_tokens=self._skip_special)
+
+
+def _is_open(data: bytes) -> bool:
+    """Whether bytes are the beginning of a character that more bytes could complete."""
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    try:
+        return decoder.decode(data) == ""
+    except UnicodeDecodeError:
+        return False

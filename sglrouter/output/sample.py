@@ -75,6 +75,7 @@ class Sample:
 
     Args:
         detokenizers: The model's detokenizers.
+        prompt: The ids that the sample goes on with.
         eos_ids: Ids that end a text, unless ignore_eos.
         stop: Stop strings of the request.
         stop_token_ids: Stop ids of the request.
@@ -103,6 +104,7 @@ class Sample:
         self,
         detokenizers: DetokenizerFactory,
         *,
+        prompt: Sequence[int] = (),
         eos_ids: Collection[int] = (),
         stop: Sequence[str] = (),
         stop_token_ids: Collection[int] = (),
@@ -131,6 +133,7 @@ class Sample:
             stop_ids=stop_ids,
             want_starts=logprobs or self._by_position,
             shown=shown,
+            prompt=prompt,
         )
         self._matcher = StopMatcher([text.encode() for text in stop], keep_stop) if stop else None
         self._keep_stop = keep_stop

@@ -106,8 +106,12 @@ def _byte_level_piece(token: str) -> bytes:
 _BYTE_TOKEN = re.compile("<0x([0-9A-Fa-f]{2})>")
 
 
-def _metaspace_piece(token: str) -> bytes:
+def byte_of(token: str) -> bytes | None:
+    """The byte that a token stands for; None for one that is text."""
     match = _BYTE_TOKEN.fullmatch(token)
-    if match:
-        return bytes.fromhex(match[1])
-    return token.replace("\u2581", " ").encode()
+    return bytes.fromhex(match[1]) if match else None
+
+
+def _metaspace_piece(token: str) -> bytes:
+    byte = byte_of(token)
+    return token.replace("\u2581", " ").encode() if byte is None else byte

@@ -202,6 +202,7 @@ class ChatServing:
         sample = sample_of(
             model,
             plan.sampling,
+            plan.prompt.ids,
             logprobs=bool(request.logprobs),
             shown=model.shown_tokens(plan.reading),
         )

@@ -186,6 +186,7 @@ class CompletionServing:
         sample = sample_of(
             self._service.model,
             work.sampling,
+            work.prompt.ids,
             logprobs=plan.scored,
             input_logprobs=shows and bool(request.echo),
         )

@@ -165,6 +165,7 @@ class NativeServing:
         sample = sample_of(
             model,
             plan.sampling,
+            plan.ids,
             logprobs=scoring.wanted,
             keep_ids=True,
             input_logprobs=scoring.start >= 0,

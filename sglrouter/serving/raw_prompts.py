@@ -129,11 +129,16 @@ class RawPrompts:
         return found
 
     def _decoded(self, ids: Sequence[int], *, skip_special: bool) -> tuple[bytes, list[int]]:
-        """The text of ids, and where each begins, in bytes."""
+        """The text of ids, and where each begins, in bytes.
+
+        Of a character that they leave open it has nothing: the answer completes it.
+        """
         decoder = self._detokenizers.new(skip_special=skip_special, stop_ids=(), want_starts=True)
         slices = [ids[start : start + _AT_ONCE] for start in range(0, len(ids), _AT_ONCE)]
         text = b"".join(map(decoder.feed_ids, taking_turns(slices, self._pause)))
-        return text + decoder.finish(stopped=False), decoder.take_starts()
+        text += decoder.settle()
+        starts = decoder.take_starts()
+        return text, starts + [len(text)] * (len(ids) - len(starts))
 
 
 def _packed(ids: list[int], field: str) -> array[int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from sglrouter.backend.scheduler import Sampling
 from sglrouter.model import Model
@@ -12,6 +12,7 @@ from sglrouter.output.sample import Sample
 def sample_of(
     model: Model,
     params: Sampling,
+    prompt: Sequence[int],
     *,
     logprobs: bool = False,
     keep_ids: bool = False,
@@ -24,6 +25,7 @@ def sample_of(
     Args:
         model: Whose text it is.
         params: What the engine was told.
+        prompt: The ids that it was given.
         logprobs: See Sample, as of the others.
         keep_ids: See Sample.
         input_logprobs: See Sample.
@@ -32,6 +34,7 @@ def sample_of(
     """
     return Sample(
         model.detokenizers,
+        prompt=prompt,
         eos_ids=model.files.eos_ids,
         stop=params.stop,
         stop_token_ids=params.stop_token_ids,

@@ -6,6 +6,7 @@ the pieces that the compiled module delivers have to add up to.
 
 from __future__ import annotations
 
+import codecs
 import json
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -80,20 +81,27 @@ def detokenize(
     stop_ids: Collection[int] = (),
     strip_leading_space: bool = False,
     stopped: bool = True,
+    prompt: Sequence[int] = (),
 ) -> Text:
     """The bytes of every id that is shown, one after another, as text.
 
     A stop id is left out where it is the last of a sample that it stopped; anywhere else
-    it is a token like others.
+    it is a token like others. After a prompt, it is what comes behind the prompt's last
+    whole character.
     """
     if stopped and ids and ids[-1] in stop_ids:
         ids = ids[:-1]
-    data = b""
+
+    def bytes_of(token: int) -> bytes:
+        skipped = skip_special and token in vocabulary.special
+        return b"" if skipped else vocabulary.piece(token)
+
+    before = b"".join(map(bytes_of, prompt))
+    data = _left_open(before)
     begins = []
     for token in ids:
         begins.append(len(data))
-        if not (skip_special and token in vocabulary.special):
-            data += vocabulary.piece(token)
+        data += bytes_of(token)
 
     # Where in the text each byte shows.
     text = b""
@@ -104,10 +112,24 @@ def detokenize(
         places += [len(text) + width * i for i in range(len(raw))]
         text += shown
     places.append(len(text))
-    if strip_leading_space and data.startswith(b" "):
+    if strip_leading_space and not before and data.startswith(b" "):
         text = text[1:]
         places = [max(place - 1, 0) for place in places]
     return Text(text, [places[begin] for begin in begins])
+
+
+def _left_open(data: bytes) -> bytes:
+    """The bytes at the end that more could make a character of."""
+    for size in (3, 2, 1):
+        end = data[-size:]
+        if len(end) == size:
+            decoder = codecs.getincrementaldecoder("utf-8")()
+            try:
+                if decoder.decode(end) == "" and end:
+                    return end
+            except UnicodeDecodeError:
+                continue
+    return b""
 
 
 def cut_at_stop(

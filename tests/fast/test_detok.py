@@ -108,6 +108,27 @@ def test_every_way_of_cutting_gives_the_text_of_the_definition(
         assert run(detokenizer, parts, stopped=stopped) == expected
 
 
+@given(samples, samples, st.booleans(), st.booleans())
+@example([0x41], [0x20, 0x41], True, True)
+@example([SPECIAL], [0x20, 0x41], True, True)
+@example([SPECIAL], [0x20, 0x41], False, True)
+@example([0xF0, 0x90], [0x80, 0x80, 0x20], True, True)
+@example([0x20], [0x20, 0x20], True, True)
+def test_a_sample_goes_on_where_its_prompt_ends(
+    spec: reference.Vocabulary, prompt: list[int], ids: list[int], skip: bool, strip: bool
+) -> None:
+    expected = reference.detokenize(
+        spec, ids, skip_special=skip, strip_leading_space=strip, prompt=prompt
+    )
+    vocabulary = compiled(spec)
+    for parts in cuts(ids):
+        detokenizer = Detokenizer(vocabulary, skip, (), strip, want_starts=True)
+        detokenizer.follow(prompt)
+        assert detokenizer.settle() == b""
+        assert detokenizer.produced == 0
+        assert run(detokenizer, parts) == expected
+
+
 @given(samples)
 def test_at_most_three_bytes_wait(spec: reference.Vocabulary, ids: list[int]) -> None:
     detokenizer = Detokenizer(compiled(spec), skip_special=False)

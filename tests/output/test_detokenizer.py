@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tokenizers import AddedToken, Tokenizer
+from tokenizers import AddedToken, Tokenizer, decoders
 
 from sglrouter._fast.detok import Detokenizer
 from sglrouter._fast.wire import GenerateReader
 from sglrouter.output.detokenizer import DetokenizerFactory, LibraryDetokenizer, TextDecoder
+from sglrouter.prompt.tokenizer import load_tokenizer
 from tests.fast import messages
 from tests.output import models
 
@@ -38,6 +40,10 @@ def run(decoder: TextDecoder, parts: Sequence[Sequence[int]], *, stopped: bool =
 
 def character_ids(tokenizer: Tokenizer) -> st.SearchStrategy[list[int]]:
     """Ids of one symbol, or of one character in byte tokens."""
+    if isinstance(tokenizer.decoder, decoders.ByteLevel):
+        return st.sampled_from(["a", " ", "é", "日", "😀"]).map(
+            lambda char: models.byte_ids(tokenizer, char)
+        ) | st.just(models.ids_of(tokenizer, models.EOS))
     vocabulary = sorted(tokenizer.get_vocab().items())
     strategy = st.sampled_from(
         [[token] for symbol, token in vocabulary if not symbol.startswith("<0x")]
@@ -197,3 +203,96 @@ def test_a_long_text_is_made_in_turns() -> None:
     few: list[None] = []
     DetokenizerFactory(tokenizer).text(word, skip_special=True, pause=lambda: few.append(None))
     assert few == []
+
+
+KINDS = {
+    **TOKENIZERS,
+    "byte level": models.byte_level(("hello", " wörld", "日本")),
+    "byte fallback": models.byte_fallback(strip=False),
+    "byte fallback with strip": models.byte_fallback(strip=True),
+}
+
+
+def follows(tokenizer: Tokenizer, prompt: list[int], ids: list[int], *, skip: bool) -> str:
+    """What the library makes of ids behind the last ones of a prompt."""
+    added = tokenizer.get_added_tokens_decoder()
+    if all(
+        tokenizer.id_to_token(token) is None or (skip and token in added and added[token].special)
+        for token in prompt[-5:]
+    ):
+        prompt = []
+    before = tokenizer.decode(prompt, skip_special_tokens=skip)
+    return tokenizer.decode(prompt + ids, skip_special_tokens=skip)[len(before) :]
+
+
+def every_cut(ids: list[int]) -> list[list[list[int]]]:
+    cuts = [[ids[:cut], ids[cut:]] for cut in range(len(ids) + 1)]
+    return [[[token] for token in ids], *cuts]
+
+
+@pytest.mark.parametrize("name", KINDS)
+@given(data=st.data(), skip=st.booleans())
+def test_a_sample_goes_on_where_its_prompt_ends(name: str, data: st.DataObject, skip: bool) -> None:
+    tokenizer = KINDS[name]
+    characters = st.lists(character_ids(tokenizer), max_size=12)
+    prompt, ids = (
+        [token for character in data.draw(characters) for token in character] for _ in range(2)
+    )
+    factory = DetokenizerFactory(tokenizer)
+    expected = follows(tokenizer, prompt, ids, skip=skip)
+    for parts in every_cut(ids):
+        decoder = factory.new(skip_special=skip, stop_ids=(), prompt=prompt)
+        assert run(decoder, parts) == expected
+
+
+@pytest.mark.parametrize("name", ["byte level", "byte fallback", "metaspace with byte fallback"])
+@pytest.mark.parametrize("char", ["é", "日", "😀"])
+@pytest.mark.parametrize("before", ["", "w", "é", "日日日", "😀😀😀"])
+def test_a_sample_completes_the_character_that_its_prompt_leaves_open(
+    name: str, char: str, before: str
+) -> None:
+    tokenizer = KINDS[name]
+    whole, word = models.byte_ids(tokenizer, char), models.byte_ids(tokenizer, "x")
+    prompt = models.byte_ids(tokenizer, before)
+    for split in range(1, len(whole)):
+        ids = [*whole[split:], *word]
+        for parts in every_cut(ids):
+            decoder = DetokenizerFactory(tokenizer).new(
+                skip_special=True, stop_ids=(), want_starts=True, prompt=prompt + whole[:split]
+            )
+            assert run(decoder, parts) == f"{char}x"
+            starts = decoder.take_starts()
+            assert len(starts) == len(ids)
+            assert starts[-1] == len(char.encode())
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_replacement_character_in_the_prompt_is_no_part_of_the_sample(name: str) -> None:
+    tokenizer = KINDS[name]
+    odd = [models.ids_of(tokenizer, "\ufffd")] if tokenizer.token_to_id("\ufffd") else []
+    if tokenizer.token_to_id("<0x00>"):
+        odd += [models.byte_ids(tokenizer, "\ufffd"), models.ids_of(tokenizer, *["<0x80>"] * 9)]
+    for end in odd:
+        prompt = [*models.ids_of(tokenizer, "w"), *end]
+        ids = models.ids_of(tokenizer, "lo", "w")
+        decoder = DetokenizerFactory(tokenizer).new(skip_special=True, stop_ids=(), prompt=prompt)
+        assert run(decoder, [ids]) == follows(tokenizer, prompt, ids, skip=True)
+
+
+@pytest.mark.corpus
+@pytest.mark.parametrize(
+    "name",
+    ["mistral-spm-v3", "qwen3", "deepseek-v3", "gpt-oss", "smollm2-135m-instruct"],
+)
+def test_real_samples_go_on_where_their_prompts_end(corpus: Path, name: str) -> None:
+    tokenizer = load_tokenizer(corpus / "tokenizers" / name)
+    factory = DetokenizerFactory(tokenizer)
+    texts = ["Hello world! naïve 日本語", "  two  spaces\n\tand 👩‍👩‍👧 family", "a\n b"]
+    for text in texts:
+        ids = tokenizer.encode(text).ids
+        for cut in range(len(ids) + 1):
+            prompt, rest = ids[:cut], ids[cut:]
+            before = tokenizer.decode(prompt).rstrip("\ufffd")
+            decoder = factory.new(skip_special=True, stop_ids=(), prompt=prompt)
+            found = run(decoder, [[token] for token in rest])
+            assert before + found == tokenizer.decode(ids), (text, cut)

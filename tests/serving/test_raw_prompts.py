@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import tokenizers
-from tokenizers import processors
+from tokenizers import Tokenizer, processors
 
 from sglrouter.errors import BadRequest
 from sglrouter.output.detokenizer import DetokenizerFactory
@@ -164,10 +165,22 @@ def test_ids_are_shown_as_their_text(skip_special: bool) -> None:
 
 
 # vllm#48853
-def test_ids_that_end_within_a_character_are_shown_to_their_end() -> None:
-    half = models.byte_ids(models.byte_level(WORDS), "a日")[:-1]
-    (prompt,) = read(half)
-    assert shown(prompt).text == "a\ufffd".encode()
+@pytest.mark.parametrize("make", [models.byte_level, models.metaspace_with_bytes])
+def test_a_character_that_ids_leave_open_is_for_the_answer_to_show(
+    make: Callable[[], Tokenizer],
+) -> None:
+    tokenizer = make()
+    (prompt,) = read([*models.byte_ids(tokenizer, "é日")[:-1]], tokenizer=tokenizer)
+    assert shown(prompt, tokenizer=tokenizer) == PromptText("é".encode(), [0, 0, 1, 1])
+    decoder = DetokenizerFactory(tokenizer).new(skip_special=True, stop_ids=(), prompt=prompt.ids)
+    assert set(decoder.finish(stopped=False).decode()) == {"\ufffd"}
+
+
+def test_bytes_that_are_no_character_are_shown_to_their_end() -> None:
+    tokenizer = models.metaspace_with_bytes()
+    wrong = models.ids_of(tokenizer, "w", "<0x80>", "<0x80>")
+    (prompt,) = read(wrong, tokenizer=tokenizer)
+    assert shown(prompt, tokenizer=tokenizer).text.decode() == "w\ufffd\ufffd"
 
 
 def test_a_tokenizer_without_a_table_places_tokens_as_well() -> None:
