@@ -23,6 +23,7 @@ from sglrouter.http.routes import routes
 from sglrouter.memory import give_back_memory
 from sglrouter.model import Model, load_model
 from sglrouter.offload import Offload
+from sglrouter.prompt.conversation import NO_TEMPLATE
 from sglrouter.serving.service import Service
 from sglrouter.setting_sources import load_settings
 
@@ -63,8 +64,11 @@ def create_app(settings: Settings | None = None) -> Router:
     settings = load_settings() if settings is None else settings
     model = load_model(settings, model_directory(settings))
     give_back_memory()
-    if not model.prompts.has_template:
-        logger.warning("the model has no chat template: set chat_template to a Jinja file")
+    rendering = model.prompts.rendering
+    if rendering == "none":
+        logger.warning(NO_TEMPLATE)
+    elif rendering != "template":
+        logger.info("the model has no chat template: its prompts are written as %s", rendering)
     logger.info(
         "tool calls are read as %s, reasoning as %s",
         model.formats.tool_parser or "text",

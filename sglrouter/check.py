@@ -15,6 +15,7 @@ from sglrouter.backend.tokenizer_fetch import model_directory
 from sglrouter.config import Settings, parse_endpoint
 from sglrouter.errors import BadRequest, ConfigError
 from sglrouter.model import Model, load_model
+from sglrouter.prompt.conversation import NO_TEMPLATE
 
 _QUESTION = [{"role": "user", "content": "Hello"}]
 _TIMEOUT = 5.0
@@ -61,14 +62,16 @@ def _check_model(settings: Settings) -> bool:
 
 def _check_template(model: Model) -> bool:
     if not model.prompts.has_template:
-        return _say(False, "chat template: the model has none; give one with --chat-template")
+        return _say(False, f"chat template: {NO_TEMPLATE}")
     try:
         prompt = model.prompts.build(_QUESTION)
     except BadRequest as exc:
         return _say(False, f"chat template: it refuses a plain question: {exc.message}")
     if max(prompt.ids, default=0) >= model.vocab_size:
         return _say(False, "tokenizer: it makes ids that config.json's vocab_size does not hold")
-    return _say(True, f"chat template: a plain question makes {len(prompt.ids)} tokens")
+    what = model.prompts.rendering
+    kind = "chat template" if what == "template" else f"chat template: none, built-in {what}"
+    return _say(True, f"{kind}: a plain question makes {len(prompt.ids)} tokens")
 
 
 def _check_channel(settings: Settings) -> bool:

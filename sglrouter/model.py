@@ -14,6 +14,7 @@ from sglrouter.output.formats.registry import ModelFormats, choose_formats
 from sglrouter.output.reading import Reading
 from sglrouter.prompt.conversation import PromptBuilder, PromptOptions
 from sglrouter.prompt.encoder import Encoder, ReferenceLibrary
+from sglrouter.prompt.encodings.choice import encoding
 from sglrouter.prompt.fast_tokenizer import fast_library
 from sglrouter.prompt.model_files import ModelFiles, read_model_files, read_template_file
 from sglrouter.prompt.special_tokens import ends_of
@@ -57,6 +58,9 @@ def _template_source(settings: Settings, files: ModelFiles) -> str:
     sources = files.chat_templates
     if settings.chat_template:
         sources = read_template_file(Path(settings.chat_template))
+    built_in = None if sources else encoding(files.encoding)
+    if built_in is not None:
+        return built_in.source
     return "\n".join(sources.values())
 
 

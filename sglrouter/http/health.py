@@ -38,7 +38,8 @@ class Health:
                 strict=True,
             )
         ]
-        _answer(resp, engines, tokenizer=self._model.prompts.encoder.counts())
+        prompts = self._model.prompts
+        _answer(resp, engines, tokenizer=prompts.encoder.counts(), chat_template=prompts.rendering)
 
     on_head = on_get
 

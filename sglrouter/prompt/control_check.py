@@ -13,13 +13,14 @@ from typing import Any
 from sglrouter.errors import BadRequest, ConfigError
 from sglrouter.prompt.budget import Budget
 from sglrouter.prompt.control_text import ControlText
+from sglrouter.prompt.encodings.encoding import Encoding
 from sglrouter.prompt.template import ChatTemplate
 
 # Seconds and characters for a sample.
 _ENOUGH = (10.0, 1_000_000)
 
 
-def check_template(template: ChatTemplate, control: ControlText) -> None:
+def check_template(template: ChatTemplate | Encoding, control: ControlText) -> None:
     """Renders samples with and without stand-ins.
 
     Raises:
@@ -42,7 +43,7 @@ def check_template(template: ChatTemplate, control: ControlText) -> None:
 
 
 def _render(
-    template: ChatTemplate,
+    template: ChatTemplate | Encoding,
     messages: Sequence[Mapping[str, Any]],
     tools: Sequence[Mapping[str, Any]] | None,
 ) -> str:

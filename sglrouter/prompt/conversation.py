@@ -16,11 +16,19 @@ from sglrouter.prompt.continuation import cut_at_mark, mark_end
 from sglrouter.prompt.control_check import check_template
 from sglrouter.prompt.control_text import ControlText
 from sglrouter.prompt.encoder import Encoder
+from sglrouter.prompt.encodings.choice import encoding
+from sglrouter.prompt.encodings.encoding import Encoding
 from sglrouter.prompt.messages import Message, normalise
 from sglrouter.prompt.model_files import ModelFiles, read_template_file
 from sglrouter.prompt.second_tries import Tools, second_tries
 from sglrouter.prompt.template import ChatTemplate, TemplateRefusal
 from sglrouter.prompt.variables import refuse_reserved
+
+# What to do about it, for whoever asks.
+NO_TEMPLATE = (
+    "This model has no chat template and no built-in encoding, so chat requests are refused; "
+    "set chat_template to a Jinja file"
+)
 
 
 class Prompt(NamedTuple):
@@ -90,9 +98,14 @@ class PromptBuilder:
             refuse_reserved(options.variables, "default_chat_template_kwargs")
         except BadRequest as exc:
             raise ConfigError(exc.message) from exc
-        self._templates = {
+        self._templates: dict[str, ChatTemplate | Encoding] = {
             name: ChatTemplate(source, files.special_tokens) for name, source in sources.items()
         }
+        built_in = None if sources else encoding(files.encoding)
+        if built_in is not None:
+            self._templates["default"] = built_in
+            sources = {"default": built_in.source}
+        self._encoding = files.encoding
         self.encoder = encoder
         self._control: ControlText | None = None
         if text_only is not None:
@@ -104,6 +117,14 @@ class PromptBuilder:
     def has_template(self) -> bool:
         """Whether conversations can be rendered at all."""
         return bool(self._templates)
+
+    @property
+    def rendering(self) -> str:
+        """What renders conversations: "template", the name of an encoding, or "none"."""
+        if not self._templates:
+            return "none"
+        by_template = any(isinstance(each, ChatTemplate) for each in self._templates.values())
+        return "template" if by_template else self._encoding
 
     def build(
         self,
@@ -169,7 +190,7 @@ class PromptBuilder:
             return Prompt(control.restore(text), ids, continued)
         return Prompt(text, self.encoder.encode(text), continued)
 
-    def _select(self, tools: object) -> ChatTemplate:
+    def _select(self, tools: object) -> ChatTemplate | Encoding:
         """Picks as Hugging Face does: `tool_use` where there are tools, else `default`."""
         name = self._options.template_name
         if not name:
@@ -177,7 +198,7 @@ class PromptBuilder:
         if name in self._templates:
             return self._templates[name]
         raise BadRequest(
-            "This model has no chat template; set chat_template to a Jinja file",
+            NO_TEMPLATE,
             code="chat_template_error",
         )
 
@@ -193,7 +214,7 @@ def _sorted(tools: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _render(
-    template: ChatTemplate,
+    template: ChatTemplate | Encoding,
     messages: Sequence[Message],
     tools: Tools,
     budget: Budget,

@@ -16,6 +16,7 @@ from typing import Any, TypeGuard
 import msgspec
 
 from sglrouter.errors import ConfigError
+from sglrouter.prompt.encodings.choice import encoding_name
 
 # What generation_config.json may set and a request may leave out.
 SAMPLING_DEFAULTS = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")
@@ -59,6 +60,7 @@ class ModelFiles(msgspec.Struct, frozen=True, kw_only=True):
         sampling_defaults: What generation_config.json recommends.
         special_tokens: The tokenizer's named special tokens, as text.
         chat_templates: Jinja sources by name; "default" is the usual one.
+        encoding: The built-in encoding that stands in where there are none; may be empty.
     """
 
     directory: Path
@@ -69,6 +71,7 @@ class ModelFiles(msgspec.Struct, frozen=True, kw_only=True):
     sampling_defaults: Mapping[str, float]
     special_tokens: Mapping[str, Any]
     chat_templates: Mapping[str, str]
+    encoding: str = ""
 
 
 def read_model_files(directory: Path) -> ModelFiles:
@@ -104,6 +107,7 @@ def read_model_files(directory: Path) -> ModelFiles:
             tokenizer, read_json_object(directory / "special_tokens_map.json")
         ),
         chat_templates=_chat_templates(directory, tokenizer),
+        encoding=encoding_name(config, directory),
     )
 
 

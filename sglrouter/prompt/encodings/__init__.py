@@ -1,0 +1,1 @@
+"""Prompt formats of models that ship no Jinja template, written in Python."""
