@@ -28,6 +28,8 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
         drop_unknown: Whether calls of functions that are not in `tools` are dropped.
         as_json: Whether a grammar makes the answer JSON. Not every engine lets a model
             reason before it, whatever the prompt says.
+        lead: What comes before the output, of the message that the output goes on with;
+            for formats that read whole messages.
     """
 
     calls: Format | None = None
@@ -37,6 +39,7 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     calls_before: int = 0
     drop_unknown: bool = False
     as_json: bool = False
+    lead: str = ""
 
     @property
     def markers(self) -> frozenset[str]:
@@ -54,7 +57,10 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
         if program is None:
             return None
         accepts = self.tools.__contains__ if self.drop_unknown else None
-        return OutputParser(program, self._new_id, accepts)
+        parser = OutputParser(program, self._new_id, accepts)
+        if self.lead:
+            parser.feed(self.lead.encode())
+        return parser
 
     def _program(self) -> Callable[[OutputParser], Program] | None:
         calls, tools = self.calls, self.tools

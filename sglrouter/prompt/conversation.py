@@ -12,7 +12,7 @@ import tokenizers
 
 from sglrouter.errors import BadRequest, ConfigError
 from sglrouter.prompt.budget import Budget
-from sglrouter.prompt.continuation import cut_at_mark, mark_end
+from sglrouter.prompt.continuation import Continue, continuation
 from sglrouter.prompt.control_check import check_template
 from sglrouter.prompt.control_text import ControlText
 from sglrouter.prompt.encoder import Encoder
@@ -35,12 +35,14 @@ class Prompt(NamedTuple):
     """What an engine is given: the text, and the ids that count.
 
     `continued` is how many characters at the text's end are those of the assistant's
-    message that the model shall go on with; 0 where it begins one.
+    message that the model shall go on with; 0 where it begins one. `in_thoughts` is
+    whether they are that message's thoughts.
     """
 
     text: str
     ids: Sequence[int]
     continued: int = 0
+    in_thoughts: bool = False
 
 
 class PromptOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -133,7 +135,7 @@ class PromptBuilder:
         *,
         kwargs: Mapping[str, Any] | None = None,
         add_generation_prompt: bool = True,
-        continue_final_message: bool = False,
+        continue_final_message: Continue = False,
         pause: Callable[[], object] | None = None,
     ) -> Prompt:
         """Renders and tokenizes a conversation.
@@ -144,7 +146,7 @@ class PromptBuilder:
             kwargs: Template variables of the request.
             add_generation_prompt: Whether to open the assistant's turn.
             continue_final_message: Whether the model goes on with the last message
-                instead, which is the assistant's.
+                instead, which is the assistant's, or with which of its fields.
             pause: Called now and then while rendering goes on for long.
 
         Raises:
@@ -166,29 +168,30 @@ class PromptBuilder:
         control = self._control
         if control is not None:
             normal, tools, kwargs = control.mark((normal, tools, kwargs))
-        final = ""
-        if continue_final_message:
-            add_generation_prompt = False
-            normal, final = mark_end(normal)
-        try:
-            text = _render(
+
+        def render(messages: Sequence[Message]) -> str:
+            return _render(
                 template,
-                normal,
+                messages,
                 tools or None,
                 budget,
-                add_generation_prompt=add_generation_prompt,
+                add_generation_prompt=add_generation_prompt and not continue_final_message,
                 kwargs={**options.variables, **kwargs},
             )
+
+        continued, in_thoughts = 0, False
+        try:
+            if continue_final_message:
+                text, continued, in_thoughts = continuation(normal, continue_final_message, render)
+            else:
+                text = render(normal)
         except BadRequest as exc:
             raise exc if control is None else control.restored(exc) from None
-        continued = 0
-        if continue_final_message:
-            text, continued = cut_at_mark(text, final)
         # The template has written every special token, the first one included.
         if control is not None:
             ids = self.encoder.encode_marked(text, control)
-            return Prompt(control.restore(text), ids, continued)
-        return Prompt(text, self.encoder.encode(text), continued)
+            return Prompt(control.restore(text), ids, continued, in_thoughts)
+        return Prompt(text, self.encoder.encode(text), continued, in_thoughts)
 
     def _select(self, tools: object) -> ChatTemplate | Encoding:
         """Picks as Hugging Face does: `tool_use` where there are tools, else `default`."""

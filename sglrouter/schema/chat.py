@@ -6,7 +6,7 @@ since the model is shown them as they were written. Unknown fields are accepted.
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
@@ -115,8 +115,11 @@ class ChatRequest(SamplingRequest, frozen=True, kw_only=True):
         Meta(description="False leaves out the opening of the assistant's turn."),
     ] = None
     continue_final_message: Annotated[
-        bool | None,
-        Meta(description="Whether the model goes on with the last message."),
+        bool | Literal["content", "reasoning_content"] | None,
+        Meta(
+            description="Whether the model goes on with the last message, or with which of its "
+            "fields."
+        ),
     ] = None
 
     input_ids: Ignored = None

@@ -88,7 +88,7 @@ def chat_prompt(
         tools,
         kwargs=template_variables(request),
         add_generation_prompt=request.add_generation_prompt is not False,
-        continue_final_message=bool(request.continue_final_message),
+        continue_final_message=request.continue_final_message or False,
         pause=pause,
     )
 

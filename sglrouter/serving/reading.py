@@ -14,6 +14,9 @@ from sglrouter.prompt.conversation import Prompt
 from sglrouter.prompt.reasoning_start import starts_in_reasoning
 from sglrouter.schema.chat import ChatRequest
 
+# What gpt-oss's messages tell by whether they are thoughts.
+_CHANNEL = "<|channel|>"
+
 
 def reading_of(
     request: ChatRequest,
@@ -46,14 +49,23 @@ def reading_of(
         calls=calls,
         reasoning=reasoning,
         tools=Tools(tools or ()),
-        inside=reasoning is not None and _inside(reasoning, prompt),
+        inside=reasoning is not None and inside(reasoning, prompt),
         calls_before=_calls_before(request.messages),
         drop_unknown=drop_unknown,
         as_json=as_json,
+        lead=_lead(calls, prompt),
     )
 
 
-def _inside(reasoning: ReasoningFormat, prompt: Prompt) -> bool:
+def inside(reasoning: ReasoningFormat, prompt: Prompt) -> bool:
+    """Whether an answer begins in its reasoning.
+
+    Args:
+        reasoning: How the model writes that.
+        prompt: What the answer follows.
+    """
+    if prompt.in_thoughts:
+        return True
     text, continued = prompt.text, prompt.continued
     for opener in reasoning.openers:
         for closer in reasoning.closers:
@@ -61,7 +73,16 @@ def _inside(reasoning: ReasoningFormat, prompt: Prompt) -> bool:
                 return True
             if starts_in_reasoning(text, closer, opener, continued=continued):
                 return False
-    return reasoning.always
+    # Who is in the middle of an answer has thought already.
+    return reasoning.always and not continued
+
+
+def _lead(calls: Format | None, prompt: Prompt) -> str:
+    """The header of thoughts that go on, where the format of calls reads that, too."""
+    if not prompt.in_thoughts or calls is None or _CHANNEL not in calls.markers:
+        return ""
+    header = prompt.text[: len(prompt.text) - prompt.continued]
+    return header[max(header.rfind(_CHANNEL), 0) :]
 
 
 def _calls_before(messages: Sequence[Mapping[str, Any]]) -> int:
