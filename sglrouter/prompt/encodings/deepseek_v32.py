@@ -95,8 +95,7 @@ class DeepseekV32:
                     prompt.write(ASSISTANT, thought)
                 if thinking and index > asked:
                     prompt.write(reasoning_of(message), END_THINK)
-                calls = _DSML.calls(message.get("tool_calls") or ())
-                prompt.write(text_of(message), calls, END)
+                prompt.write(_DSML.said(text_of(message), message.get("tool_calls") or ()), END)
             elif role == "tool":
                 if not index or messages[index - 1]["role"] != "tool":
                     prompt.write("\n\n<function_results>")

@@ -136,8 +136,8 @@ class DeepseekV4:
                 prompt.write(ASSISTANT, THINK if shows else END_THINK)
                 if shows:
                     prompt.write(reasoning_of(turn), END_THINK)
-                calls = version.dsml.calls(turn.get("tool_calls") or ())
-                prompt.write(text_of(turn), calls, END)
+                calls = turn.get("tool_calls") or ()
+                prompt.write(version.dsml.said(text_of(turn), calls), END)
             elif role == "user":
                 prompt.write(USER, text_of(turn))
             elif role == "latest_reminder":

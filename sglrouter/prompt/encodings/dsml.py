@@ -22,6 +22,9 @@ RESPONSE_FORMAT = (
 )
 
 
+_BEFORE_CALLS = "\n\n"
+
+
 class Dsml(NamedTuple):
     """One spelling of it.
 
@@ -64,12 +67,16 @@ class Dsml(NamedTuple):
             )
         )
 
-    def calls(self, calls: Sequence[Mapping[str, Any]]) -> str:
-        """The calls of a message; nothing if it has none."""
+    def said(self, content: str, calls: Sequence[Mapping[str, Any]]) -> str:
+        """A message's content, and the calls behind it."""
         if not calls:
-            return ""
+            return content
         written = "\n".join(map(self._call, calls))
-        return f"\n\n{self.begin(self.block)}\n{written}\n{self.end(self.block)}"
+        # Who reads answers as they come has passed these line ends on as content.
+        content = content.removesuffix(_BEFORE_CALLS)
+        return (
+            f"{content}{_BEFORE_CALLS}{self.begin(self.block)}\n{written}\n{self.end(self.block)}"
+        )
 
     def _call(self, call: Mapping[str, Any]) -> str:
         function = call.get("function", call)
