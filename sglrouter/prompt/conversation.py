@@ -121,6 +121,14 @@ class PromptBuilder:
         return bool(self._templates)
 
     @property
+    def shows_response_format(self) -> bool:
+        """Whether prompts are to tell of a request's response_format."""
+        return any(
+            not isinstance(each, ChatTemplate) and each.shows_response_format
+            for each in self._templates.values()
+        )
+
+    @property
     def rendering(self) -> str:
         """What renders conversations: "template", the name of an encoding, or "none"."""
         if not self._templates:

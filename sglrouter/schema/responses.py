@@ -219,6 +219,13 @@ class Health(msgspec.Struct):
     status: str
     engines: list[dict[str, Any]] | UnsetType = UNSET
     tokenizer: dict[str, int] | UnsetType = UNSET
+    chat_template: Annotated[
+        str | UnsetType,
+        Meta(
+            description="What writes conversations: `template`, a built-in encoding's name, or "
+            "`none`, and then they are refused."
+        ),
+    ] = UNSET
 
 
 class Alive(msgspec.Struct, forbid_unknown_fields=True):

@@ -83,10 +83,13 @@ def chat_prompt(
             "continue_final_message and add_generation_prompt exclude each other",
             param="continue_final_message",
         )
+    variables = template_variables(request)
+    if request.response_format is not None and model.prompts.shows_response_format:
+        variables.setdefault("response_format", request.response_format)
     return model.prompts.build(
         request.messages,
         tools,
-        kwargs=template_variables(request),
+        kwargs=variables,
         add_generation_prompt=request.add_generation_prompt is not False,
         continue_final_message=request.continue_final_message or False,
         pause=pause,

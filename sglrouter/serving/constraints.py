@@ -137,9 +137,7 @@ def _check_text(text: str, field: str, most: int) -> None:
             f"{field} must have at most {most} characters", code="invalid_value", param=field
         )
     if "\0" in text:
-        raise BadRequest(
-            f"{field} must not hold NUL characters", code="invalid_value", param=field
-        )
+        raise BadRequest(f"{field} must not hold NUL characters", code="invalid_value", param=field)
 
 
 def _response_format(wanted: dict[str, Any]) -> Constraint | None:

@@ -96,6 +96,11 @@ def test_deepseek_talks_without_a_template(
         assert f"<think>hm</think>Let me see.\n\n<{prefix}{block}>\n<{prefix}invoke" in prompt
         assert router.chat(**body).status_code == 200
 
+        schema = {"type": "object", "properties": {"city": {"type": "string"}}}
+        wanted = {"type": "json_schema", "json_schema": {"name": "c", "schema": schema}}
+        engine.script('{"city": "Köln"}')
+        answer = router.chat("hi", response_format=wanted).json()
+        assert json.loads(answer["choices"][0]["message"]["content"]) == {"city": "Köln"}
         engine.script(" more")
         said = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "OK"}]
         for thinking in (True, False):

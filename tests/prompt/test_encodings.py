@@ -244,6 +244,41 @@ def test_reminders_and_formats(name: str) -> None:
     )
 
 
+SCHEMA = {"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "object"}}}
+STRICTLY = "## Response Format:\n\nYou MUST strictly adhere to the following schema to reply:\n"
+ONLY_JSON = (
+    "You are a helpful assistant designed to output JSON.\n"
+    "## Response Format:\n\nReply with JSON object ONLY."
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted", "words"),
+    [
+        ("deepseek_v4", SCHEMA, f'{STRICTLY}{{"type": "object"}}'),
+        ("deepseek_v41", SCHEMA, f'{STRICTLY}{{"type": "object"}}'),
+        ("deepseek_v4", {"type": "json_object"}, ONLY_JSON),
+        ("deepseek_v41", {"type": "json_object"}, f'{STRICTLY}{{"type": "json_object"}}'),
+    ],
+)
+def test_the_requests_format_is_told_once(name: str, wanted: Any, words: str) -> None:
+    more = [*ASKED, message("system", "late"), message("user", "more")]
+    for messages in (ASKED, ASKED[1:], more):
+        prompt = render(name, messages, response_format=wanted)
+        assert prompt.count("## Response Format") == 1
+        assert f"\n\n{words}{USER}hi" in prompt
+        assert f"\n\n\n{words}{USER}hi" in render(name, messages, [TOOL], response_format=wanted)
+    for other in ({"type": "text"}, {"type": "structural_tag"}, None, {"type": "json_schema"}):
+        assert render(name, ASKED, response_format=other) == render(name, ASKED)
+
+
+def test_a_request_says_its_format_to_v4_only(tmp_path: Path) -> None:
+    tokenizer = reference_encoder(with_markers())
+    for model_type, shows in (("deepseek_v4", True), ("deepseek_v32", False), ("other", False)):
+        files = read_model_files(folder(tmp_path, {"model_type": model_type}))
+        assert PromptBuilder(files, tokenizer).shows_response_format is shows
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_without_a_generation_prompt_the_question_ends_it(name: str) -> None:
     found = encoding(name)

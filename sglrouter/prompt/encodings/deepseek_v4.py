@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from sglrouter.prompt.budget import Budget
 from sglrouter.prompt.encodings.dsml import (
+    ANY_OBJECT,
     ASSISTANT,
     BEGIN,
     END,
@@ -23,6 +24,7 @@ from sglrouter.prompt.encodings.dsml import (
     THINK,
     USER,
     Dsml,
+    format_wanted,
 )
 from sglrouter.prompt.encodings.encoding import (
     PromptWriter,
@@ -65,12 +67,14 @@ class Version(NamedTuple):
         system: What a system message begins with.
         efforts: The words for each effort.
         usual: Those for one that is not said or not known.
+        any_object: The words for an answer in JSON without a schema.
     """
 
     dsml: Dsml
     system: str
     efforts: Mapping[str, str]
     usual: str = ""
+    any_object: str = ANY_OBJECT
 
 
 def _measure(effort: int) -> str:
@@ -86,6 +90,7 @@ V41 = Version(
     SYSTEM,
     {"minimal": _measure(50), "low": _measure(50), "max": _measure(100)},
     _measure(75),
+    f'{RESPONSE_FORMAT}{{"type": "json_object"}}',
 )
 
 
@@ -98,6 +103,7 @@ class DeepseekV4:
 
     content_format = "string"
     knows_developer = False
+    shows_response_format = True
 
     def __init__(self, version: Version) -> None:
         self._version = version
@@ -122,7 +128,8 @@ class DeepseekV4:
         asked = last_question(turns)
         prompt = PromptWriter(budget)
         prompt.write(BEGIN)
-        if turns[0]["role"] != "system" and (tools or (effort and version.system)):
+        wanted = format_wanted(kwargs.get("response_format"), version.any_object)
+        if turns[0]["role"] != "system" and (tools or wanted or (effort and version.system)):
             turns.insert(0, {"role": "system", "content": ""})
             asked += asked >= 0
         if turns[0]["role"] != "system":
@@ -143,8 +150,9 @@ class DeepseekV4:
             elif role == "latest_reminder":
                 prompt.write(REMINDER, text_of(turn))
             elif role == "system":
-                prompt.write(*self._instructions(turn, effort, tools if index == 0 else None))
-                effort = ""
+                here = tools if index == 0 else None
+                prompt.write(*self._instructions(turn, effort, here, wanted))
+                effort = wanted = ""
             else:
                 raise unknown_role(role)
         if add_generation_prompt:
@@ -159,13 +167,14 @@ class DeepseekV4:
         return version.efforts.get(str(effort), version.usual)
 
     def _instructions(
-        self, turn: Message, effort: str, tools: Sequence[Mapping[str, Any]] | None
+        self, turn: Message, effort: str, tools: Sequence[Mapping[str, Any]] | None, wanted: str
     ) -> list[str]:
         texts = [effort, text_of(turn)]
         if tools:
             texts += ["\n\n", self._tools(tools)]
         if turn.get("response_format"):
             texts += [RESPONSE_FORMAT, as_json(turn["response_format"])]
+        texts.append(wanted)
         return [self._version.system, *texts] if any(texts) else []
 
     def _tools(self, tools: Sequence[Mapping[str, Any]]) -> str:

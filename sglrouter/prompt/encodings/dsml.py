@@ -20,6 +20,26 @@ END_THINK = "</think>"
 RESPONSE_FORMAT = (
     "\n\n## Response Format:\n\nYou MUST strictly adhere to the following schema to reply:\n"
 )
+ANY_OBJECT = (
+    "\n\nYou are a helpful assistant designed to output JSON.\n"
+    "## Response Format:\n\nReply with JSON object ONLY."
+)
+
+
+def format_wanted(response_format: object, any_object: str) -> str:
+    """What is said of a request's response_format; nothing if it asks for no JSON.
+
+    Args:
+        response_format: As the request has it.
+        any_object: The words for one without a schema.
+    """
+    if not isinstance(response_format, Mapping):
+        return ""
+    if response_format.get("type") == "json_object":
+        return any_object
+    wanted = response_format.get("json_schema")
+    schema = wanted.get("schema") if isinstance(wanted, Mapping) else None
+    return f"{RESPONSE_FORMAT}{as_json(schema)}" if schema is not None else ""
 
 
 _BEFORE_CALLS = "\n\n"
