@@ -194,7 +194,7 @@ def test_text_is_the_same_however_it_is_chunked(
 
 # vllm#48853
 @pytest.mark.parametrize("stream", [False, True])
-def test_a_prompt_that_ends_within_a_character_is_not_in_the_answer(
+def test_of_a_prompt_that_ends_within_a_character_the_answer_has_only_that(
     router: RouterProcess, engine: SimulatedEngine, tiny_model: Path, stream: bool
 ) -> None:
     tokenizer = load_tokenizer(tiny_model)
@@ -203,12 +203,12 @@ def test_a_prompt_that_ends_within_a_character_is_not_in_the_answer(
     ids = [alphabet[bytes([byte])] for byte in "ab日".encode()]
     assert [piece(token) for token in ids[-3:]] == [b"\xe6", b"\x97", b"\xa5"]
     engine.script([ids[-1], ids[0], ids[1]])
-    if stream:
-        events = streamed(router, ids[:-1])
-        (choice,) = choices_of(events)
-    else:
-        (choice,) = whole(router, ids[:-1])["choices"]
-    assert choice["text"] == "\ufffdab"
+    for echo, text in ((False, "日ab"), (True, "ab日ab")):
+        if stream:
+            (choice,) = choices_of(streamed(router, ids[:-1], echo=echo))
+        else:
+            (choice,) = whole(router, ids[:-1], echo=echo)["choices"]
+        assert choice["text"] == text
 
 
 def test_prompts_can_be_scored(router: RouterProcess) -> None:

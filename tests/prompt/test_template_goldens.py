@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Sequence
 from datetime import datetime, tzinfo
 from functools import cache
 from pathlib import Path
@@ -14,7 +15,7 @@ import tokenizers
 
 from sglrouter.errors import BadRequest
 from sglrouter.prompt import sandbox
-from sglrouter.prompt.continuation import cut_at_mark, mark_end
+from sglrouter.prompt.continuation import continuation
 from sglrouter.prompt.conversation import PromptBuilder, PromptOptions
 from sglrouter.prompt.encoder import reference_encoder
 from sglrouter.prompt.messages import normalise
@@ -111,17 +112,18 @@ def _render(template: ChatTemplate, case: Row, messages: list[Row] | None = None
 
 
 def _render_as_is(template: ChatTemplate, case: Row, messages: list[Row]) -> str:
-    final = ""
+    def render(messages: Sequence[Row]) -> str:
+        return template.render(
+            messages,
+            case["tools"],
+            ample(),
+            add_generation_prompt=case["add_generation_prompt"],
+            kwargs=case["template_kwargs"],
+        )
+
     if case["continue_final_message"]:
-        messages, final = mark_end(messages)
-    text = template.render(
-        messages,
-        case["tools"],
-        ample(),
-        add_generation_prompt=case["add_generation_prompt"],
-        kwargs=case["template_kwargs"],
-    )
-    return cut_at_mark(text, final)[0] if case["continue_final_message"] else text
+        return continuation(messages, True, render).prompt
+    return render(messages)
 
 
 def _assert_golden(
