@@ -16,6 +16,8 @@ cdef class Answer:
     cdef list deltas
     cdef Buffer arguments        # of the open call, not in `deltas` yet
     cdef Buffer early            # arguments that came before the name
+    cdef Buffer held             # arguments that are not certain yet
+    cdef bint holding            # whether what comes now is held
     cdef Py_ssize_t open_call    # its number; -1 if there is none
     cdef bint in_call
     cdef bint dropping           # the open call is not passed on
@@ -31,6 +33,10 @@ cdef class Answer:
     cdef int argue(self, const uint8_t* json, Py_ssize_t size) except -1
     cdef int argue_bytes(self, bytes json) except -1
     cdef int escape(self, const uint8_t* text, Py_ssize_t size) except -1
+    cdef int release_held(self) except -1
+    cdef void cut_held(self, Py_ssize_t size) noexcept
+    cdef void drop_held(self) noexcept
+    cdef int leave_call(self) except -1
     cdef int end_call(self) except -1
     cdef void forget_early(self) noexcept
 

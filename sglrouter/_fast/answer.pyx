@@ -32,6 +32,7 @@ cdef class Answer:
         self.space = Buffer()
         self.arguments = Buffer()
         self.early = Buffer()
+        self.held = Buffer()
         self.deltas = []
         self.new_id = new_id
         self.accepts = accepts
@@ -62,6 +63,7 @@ cdef class Answer:
 
     cdef int begin_call(self, str name) except -1:
         """Begins a call; arguments that came before the name go with it."""
+        self.drop_held()
         self._flush_arguments()
         self.dropping = self.accepts is not None and not self.accepts(name)
         if self.dropping:
@@ -80,6 +82,8 @@ cdef class Answer:
         """Adds to the arguments of the open call, or of the next one if none is open."""
         if size == 0 or self.dropping or self.skipping:
             return 0
+        if self.holding:
+            return self.held.add(json, size)
         if not self.in_call:
             return self.early.add(json, size)
         self.argued = True
@@ -117,8 +121,44 @@ cdef class Answer:
             start = at
         return self.argue(text + start, size - start)
 
+    # Arguments that are not certain yet.
+
+    cdef int release_held(self) except -1:
+        """Passes on what is held; zero bytes in it stand for nothing."""
+        cdef Buffer held = self.held
+        cdef Py_ssize_t at = 0
+        cdef Py_ssize_t start = 0
+        self.holding = False
+        while at < held.size:
+            if held.data[at] == 0:
+                self.argue(held.data + start, at - start)
+                start = at + 1
+            at += 1
+        self.argue(held.data + start, at - start)
+        held.size = 0
+        return 0
+
+    cdef void cut_held(self, Py_ssize_t size) noexcept:
+        """Drops what is held, but for the first bytes."""
+        self.held.size = min(self.held.size, size)
+
+    cdef void drop_held(self) noexcept:
+        """Drops what is held."""
+        self.holding = False
+        self.held.size = 0
+
+    cdef int leave_call(self) except -1:
+        """Leaves the open call as it is: it never becomes complete."""
+        self.drop_held()
+        self._flush_arguments()
+        self.in_call = False
+        self.dropping = False
+        self.open_call = -1
+        return 0
+
     cdef int end_call(self) except -1:
         """Completes the open call; one without arguments gets an empty object."""
+        self.drop_held()
         if self.in_call and not self.dropping:
             if not self.argued:
                 self.argue(b"{}", 2)

@@ -34,3 +34,4 @@ cdef class Detokenizer:
     cdef int _locate(self, Py_ssize_t stop, Py_ssize_t at, Py_ssize_t place, int width) except -1
     cdef bytes _release(self, bint last)
     cpdef bytes feed(self, GenerateReader reader)
+    cpdef list feed_each(self, GenerateReader reader)

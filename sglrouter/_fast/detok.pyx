@@ -312,6 +312,18 @@ cdef class Detokenizer:
         reader.count = 0
         return self._release(False)
 
+    cpdef list feed_each(self, GenerateReader reader):
+        """Like feed(), but returns what each of the ids completes."""
+        cdef Py_ssize_t i
+        cdef list texts = []
+        if reader is None:
+            raise TypeError("reader is None")
+        for i in range(reader.count):
+            self._push(reader.ids[i])
+            texts.append(self._release(False))
+        reader.count = 0
+        return texts
+
     def feed_ids(self, ids):
         """Like feed(), for ids given as integers."""
         cdef uint32_t token

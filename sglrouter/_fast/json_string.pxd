@@ -16,14 +16,12 @@ cdef enum:
 cdef class JsonString:
     cdef Inbox inbox
     cdef Answer answer
-    cdef bint python        # escapes are Python's
     cdef uint8_t quote      # what the string ends with; 0 for `marker`
-    cdef bint triple        # it ends with three of them
     cdef bytes marker
 
-    cdef bint open(self, bint python) noexcept
+    cdef void open(self) noexcept
     cdef int open_marked(self, bytes marker) noexcept
     cdef int read(self) except -2
     cdef int _read_marked(self) except -2
     cdef int _read_escape(self, const uint8_t* data, Py_ssize_t size) except -2
-    cdef int _starts_with(self, bytes marker) noexcept
+    cdef int starts_with(self, bytes marker) noexcept

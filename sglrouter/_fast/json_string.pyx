@@ -1,14 +1,14 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True
-"""Reads a string of a JSON or Python value as it arrives, and passes it on as JSON.
+"""Reads a string of a JSON value as it arrives, and passes it on as JSON.
 
 Strategy: runs of ordinary bytes are passed on at once; only a quote, a backslash or a
-control character is looked at alone. Escapes of JSON stay as they are, others become
-what they mean, and of what is no escape the backslash is meant.
+control character is looked at alone. Escapes stay as they are, and of what is none the
+backslash is meant.
 """
 
 from cython cimport final
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
-from libc.stdint cimport uint8_t, uint32_t
+from libc.stdint cimport uint8_t
 from libc.string cimport memchr, memcmp
 
 from sglrouter._fast.answer cimport Answer
@@ -29,28 +29,14 @@ cdef class JsonString:
         self.inbox = inbox
         self.answer = answer
 
-    cdef bint open(self, bint python) noexcept:
-        """Reads the quote that comes next, or three; False if more is needed to tell."""
-        cdef Inbox inbox = self.inbox
-        cdef uint8_t byte = inbox.data[inbox.at]
-        cdef int quotes = 1
-        if python:
-            # ''' is seen only with its third byte, '' with the one after it.
-            while quotes < 3 and inbox.at + quotes < inbox.size:
-                if inbox.data[inbox.at + quotes] != byte:
-                    break
-                quotes += 1
-            if quotes < 3 and inbox.at + quotes == inbox.size and not inbox.ended:
-                return False
-        self.python = python
-        self.quote = byte
-        self.triple = quotes == 3
-        inbox.at += 3 if self.triple else 1
-        return True
+    cdef void open(self) noexcept:
+        """Reads the quote that comes next."""
+        self.quote = self.inbox.data[self.inbox.at]
+        self.inbox.at += 1
 
     cdef int open_marked(self, bytes marker) noexcept:
         """Reads a marker that a string stands in: NO_PART, INCOMPLETE or WENT_ON."""
-        cdef int opens = self._starts_with(marker)
+        cdef int opens = self.starts_with(marker)
         if opens == WENT_ON:
             self.marker = marker
             self.quote = 0
@@ -79,14 +65,8 @@ cdef class JsonString:
         if byte == 0x5C:
             return self._read_escape(data + at, size - at)
         if byte == self.quote:
-            if not self.triple:
-                self.inbox.at += 1
-                return CLOSED
-            if at + 2 >= size and not self.inbox.ended and data[size - 1] == byte:
-                return INCOMPLETE
-            if at + 2 < size and data[at + 1] == byte and data[at + 2] == byte:
-                self.inbox.at += 3
-                return CLOSED
+            self.inbox.at += 1
+            return CLOSED
         self.answer.escape(data + at, 1)
         self.inbox.at += 1
         return WENT_ON
@@ -98,7 +78,7 @@ cdef class JsonString:
         cdef Py_ssize_t start = size if found == NULL else <const uint8_t*>found - data
         cdef int closes
         if start == 0:
-            closes = self._starts_with(self.marker)
+            closes = self.starts_with(self.marker)
             if closes == WENT_ON:
                 self.inbox.at += PyBytes_GET_SIZE(self.marker)
                 return CLOSED
@@ -109,7 +89,7 @@ cdef class JsonString:
         self.inbox.at += start
         return WENT_ON
 
-    cdef int _starts_with(self, bytes marker) noexcept:
+    cdef int starts_with(self, bytes marker) noexcept:
         """Whether the marker comes next: NO_PART, INCOMPLETE or WENT_ON."""
         cdef Py_ssize_t size = min(self.inbox.size - self.inbox.at, PyBytes_GET_SIZE(marker))
         if memcmp(self.inbox.data + self.inbox.at, PyBytes_AS_STRING(marker), size) != 0:
@@ -119,11 +99,7 @@ cdef class JsonString:
     cdef int _read_escape(self, const uint8_t* data, Py_ssize_t size) except -2:
         """Reads a backslash and what belongs to it; INCOMPLETE if that has not all arrived."""
         cdef uint8_t byte
-        cdef int digits
         cdef int i
-        cdef uint32_t point
-        cdef bytes character
-        cdef uint8_t code[6]
         if size < 2:
             return INCOMPLETE
         byte = data[1]
@@ -135,42 +111,16 @@ cdef class JsonString:
             self.answer.argue(b"'", 1)
             self.inbox.at += 2
             return WENT_ON
-        if self.python and byte == 0x0A:
-            self.inbox.at += 2
-            return WENT_ON
-        # u x U
-        digits = 4 if byte == 0x75 else 0
-        if self.python and byte == 0x78:
-            digits = 2
-        elif self.python and byte == 0x55:
-            digits = 8
-        for i in range(digits):
-            if 2 + i >= size:
-                return INCOMPLETE
-            if hex_value(data[2 + i]) < 0:
-                digits = 0
-                break
-        if digits == 4:
-            self.answer.argue(data, 6)
-            self.inbox.at += 6
-            return WENT_ON
-        if digits == 8:
-            point = 0
-            for i in range(8):
-                point = (point << 4) | hex_value(data[2 + i])
-            if point <= 0x10FFFF and not 0xD800 <= point <= 0xDFFF:
-                character = chr(point).encode()
-                self.answer.escape(
-                    <const uint8_t*>PyBytes_AS_STRING(character), PyBytes_GET_SIZE(character)
-                )
-                self.inbox.at += 10
+        if byte == 0x75:  # u
+            for i in range(2, 6):
+                if i >= size:
+                    return INCOMPLETE
+                if hex_value(data[i]) < 0:
+                    break
+            else:
+                self.answer.argue(data, 6)
+                self.inbox.at += 6
                 return WENT_ON
-        if digits == 2:
-            code[0], code[1], code[2], code[3] = 0x5C, 0x75, 0x30, 0x30
-            code[4], code[5] = data[2], data[3]
-            self.answer.argue(code, 6)
-            self.inbox.at += 4
-            return WENT_ON
         # No escape of JSON: the backslash is meant.
         self.answer.argue(b"\\\\", 2)
         self.inbox.at += 1

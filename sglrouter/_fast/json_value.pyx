@@ -1,5 +1,5 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True
-"""Reads a JSON or Python value as it arrives, and passes it on as strict JSON.
+"""Reads a JSON value as it arrives, and passes it on as strict JSON.
 
 Strategy: a state and a stack of open brackets are all that is kept, so a piece may end
 anywhere. Punctuation goes out when it is certain (a comma with the item after it),
@@ -15,7 +15,9 @@ from sglrouter._fast.answer cimport Answer
 from sglrouter._fast.ascii cimport is_space
 from sglrouter._fast.buffer cimport Buffer
 from sglrouter._fast.inbox cimport MORE, Inbox
+from sglrouter._fast.json_number cimport is_number
 from sglrouter._fast.json_string cimport CLOSED, INCOMPLETE, NO_PART, WENT_ON, JsonString
+from sglrouter._fast.python_value cimport PythonValue
 
 cdef enum:
     # States of a value.
@@ -30,6 +32,9 @@ cdef enum:
     VALUE_DONE = 8
 
     DEEPEST = 1000
+    # How far is looked ahead for a key and its colon.
+    LONGEST_KEY = 64
+    MOST_SPACE = 16
 
 
 @final
@@ -47,12 +52,18 @@ cdef class JsonValue:
         self.stack = Buffer()
         self.token = Buffer()
         self.string = JsonString(inbox, answer)
+        self.literal = PythonValue(inbox, answer)
 
-    cdef void begin(self, bint python, bytes quote) noexcept:
+    cdef void begin(self, bint python, bint in_code, bytes quote) noexcept:
         """Begins the next value, with the options of operations.Value."""
         self.python = python
+        if python:
+            self.literal.begin(in_code)
+            return
         self.quote = quote
         self.state = AT_VALUE
+        self.keys = None if quote is None else set()
+        self.repeated = False
         self.stack.size = 0
         self.token.size = 0
         self.after_comma = False
@@ -63,6 +74,8 @@ cdef class JsonValue:
         cdef uint8_t byte
         cdef int reached
         cdef Py_ssize_t before
+        if self.python:
+            return self.literal.read()
         while self.state != VALUE_DONE:
             if inbox.at == inbox.size:
                 if not inbox.ended:
@@ -98,7 +111,11 @@ cdef class JsonValue:
     cdef bint close(self) except -1:
         """Closes what is open; returns whether there is anything of a value."""
         cdef Py_ssize_t i
-        cdef bint any_value = self.state != AT_VALUE or self.stack.size > 0
+        cdef bint any_value
+        if self.python:
+            return self.literal.close()
+        self._end_repetition()
+        any_value = self.state != AT_VALUE or self.stack.size > 0
         if self.state == IN_TOKEN or self.state == IN_KEY_TOKEN:
             self._end_token()
         if self.state == IN_STRING or self.state == IN_KEY:
@@ -130,11 +147,16 @@ cdef class JsonValue:
         cdef uint8_t top = self._top()
         cdef int opened
         if self.state == AFTER_VALUE:
+            if self.stack.size == 1:
+                self._end_repetition()
             if byte == 0x2C:  # ,
                 self.after_comma = True
                 self.state = AT_KEY if top == 0x7B else AT_VALUE
                 self.inbox.at += 1
                 return WENT_ON
+            opened = self._forgotten_comma(byte)
+            if opened != NO_PART:
+                return opened
             return self._close_bracket(byte)
         if self.state == AT_COLON:
             if byte != 0x3A:
@@ -157,8 +179,7 @@ cdef class JsonValue:
             self.inbox.at += 1
             return WENT_ON
         if byte == 0x22 or byte == 0x27:  # " '
-            if not self.string.open(self.python):
-                return INCOMPLETE
+            self.string.open()
             self._begin_string()
             return WENT_ON
         if self.quote is not None:
@@ -187,6 +208,82 @@ cdef class JsonValue:
         self.state = IN_TOKEN
         return WENT_ON
 
+    cdef int _forgotten_comma(self, uint8_t byte) except -2:
+        """Reads what says that a comma is missing before it, or nothing: as _mark_byte()."""
+        cdef Inbox inbox = self.inbox
+        cdef Py_ssize_t at = inbox.at
+        cdef int opened
+        cdef int follows
+        if byte == 0x7D or byte == 0x5D or byte == 0x29:  # } ] )
+            return NO_PART
+        if self.quote is not None:
+            opened = self.string.starts_with(self.quote)
+            if opened == INCOMPLETE:
+                return INCOMPLETE
+            if opened == WENT_ON:
+                # A marker too many has the end of the item behind it.
+                at += PyBytes_GET_SIZE(self.quote)
+                follows = self._byte_after_space(at)
+                if follows < 0:
+                    return INCOMPLETE
+                if follows == 0x2C or follows == 0x7D or follows == 0x5D:
+                    inbox.at = at
+                    return WENT_ON
+                if self._top() != 0x7B:
+                    return self._next_item()
+        if self._top() != 0x7B:
+            return self._next_item() if byte == 0x7B else NO_PART
+        if self.quote is None and byte != 0x22:
+            return NO_PART
+        follows = self._key_at(at)
+        if follows > 0:
+            return self._next_item()
+        return INCOMPLETE if follows < 0 else NO_PART
+
+    cdef int _next_item(self) noexcept:
+        """Goes on as after a comma."""
+        self.after_comma = True
+        self.state = AT_KEY if self._top() == 0x7B else AT_VALUE
+        return WENT_ON
+
+    cdef int _byte_after_space(self, Py_ssize_t at) noexcept:
+        """The byte that follows white space; 0 at the end, -1 where more is needed to tell."""
+        cdef Inbox inbox = self.inbox
+        cdef Py_ssize_t start = at
+        while at < inbox.size and at - start < MOST_SPACE and is_space(inbox.data[at]):
+            at += 1
+        if at < inbox.size:
+            return inbox.data[at]
+        return 0 if inbox.ended else -1
+
+    cdef int _key_at(self, Py_ssize_t at) noexcept:
+        """Whether a key and its colon follow: 1, 0, or -1 where more is needed to tell."""
+        cdef Inbox inbox = self.inbox
+        cdef Py_ssize_t start = at
+        cdef uint8_t quote = 0x22 if self.quote is None else 0
+        cdef uint8_t byte
+        cdef int follows
+        at += 1 if quote or inbox.data[at] == 0x3C else 0
+        while at < inbox.size and at - start < LONGEST_KEY:
+            byte = inbox.data[at]
+            if quote and byte == quote:
+                follows = self._byte_after_space(at + 1)
+                return follows == 0x3A if follows >= 0 else -1
+            if not quote and byte == 0x3A:
+                return 1
+            if byte == 0x0A or byte in b",{}[]":
+                return 0
+            if byte == 0x5C and quote:
+                at += 1
+            at += 1
+        return 0 if inbox.ended or at - start >= LONGEST_KEY else -1
+
+    cdef void _end_repetition(self) noexcept:
+        """Goes on passing on, after a member whose key has been there before."""
+        if self.repeated:
+            self.repeated = False
+            self.answer.skipping = False
+
     cdef int _begin_string(self) except -1:
         self._separate()
         self.state = IN_KEY if self.state == AT_KEY else IN_STRING
@@ -205,6 +302,8 @@ cdef class JsonValue:
         cdef Py_ssize_t i
         if byte != 0x7D and byte != 0x5D and byte != 0x29:
             return NO_PART
+        if self.stack.size == 1:
+            self._end_repetition()
         if self._top() != opener:
             # A closer was forgotten, if there is anything that this one could close.
             for i in range(self.stack.size - 1, -1, -1):
@@ -239,10 +338,6 @@ cdef class JsonValue:
             self.token.add_byte(byte)
             self.inbox.at += 1
             return WENT_ON
-        if self.python and (byte == 0x28 or byte == 0x5B or byte == 0x7B):
-            # A call or an index: no value, and what follows the name will tell.
-            self._end_token()
-            return WENT_ON
         if (
             is_space(byte)
             or byte == 0x2C or byte == 0x3A or byte == 0x3C  # , : <
@@ -259,10 +354,16 @@ cdef class JsonValue:
         """Passes the token on as what it means."""
         cdef bytes word = self.token.take()
         cdef bytes plain
+        if self.state == IN_KEY_TOKEN and self.keys is not None and self.stack.size == 1:
+            if word in self.keys and not self.answer.skipping:
+                # The first one counts: it has gone out.
+                self.repeated = True
+                self.answer.skipping = True
+            self.keys.add(word)
         self._separate()
         if self.state == IN_KEY_TOKEN:
             self._quoted(word)
-        elif _is_number(word) or word == b"true" or word == b"false" or word == b"null":
+        elif is_number(word) or word == b"true" or word == b"false" or word == b"null":
             self.answer.argue_bytes(word)
         elif word == b"True":
             self.answer.argue(b"true", 4)
@@ -272,7 +373,7 @@ cdef class JsonValue:
             self.answer.argue(b"null", 4)
         else:
             plain = word.replace(b"_", b"").lstrip(b"+")
-            if _is_number(plain):
+            if is_number(plain):
                 self.answer.argue_bytes(plain)
             else:
                 self._quoted(word)
@@ -314,35 +415,3 @@ cdef bint _begins_scalar(Buffer token) noexcept:
         if token.data[i] == 0 or token.data[i] != <uint8_t>word[i]:
             return False
     return True
-
-
-cdef bint _is_number(bytes word) noexcept:
-    """Whether JSON has this number."""
-    cdef const uint8_t* at = <const uint8_t*>PyBytes_AS_STRING(word)
-    cdef const uint8_t* end = at + PyBytes_GET_SIZE(word)
-    if at < end and at[0] == 0x2D:
-        at += 1
-    if at == end:
-        return False
-    if at[0] == 0x30:
-        at += 1
-    elif 0x31 <= at[0] <= 0x39:
-        while at < end and 0x30 <= at[0] <= 0x39:
-            at += 1
-    else:
-        return False
-    if at < end and at[0] == 0x2E:
-        at += 1
-        if at == end or not 0x30 <= at[0] <= 0x39:
-            return False
-        while at < end and 0x30 <= at[0] <= 0x39:
-            at += 1
-    if at < end and (at[0] | 0x20) == 0x65:
-        at += 1
-        if at < end and (at[0] == 0x2B or at[0] == 0x2D):
-            at += 1
-        if at == end or not 0x30 <= at[0] <= 0x39:
-            return False
-        while at < end and 0x30 <= at[0] <= 0x39:
-            at += 1
-    return at == end

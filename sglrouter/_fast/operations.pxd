@@ -24,6 +24,7 @@ cdef class Pass(Operation):
     cdef int to
     cdef Markers markers
     cdef int trim
+    cdef bint recorded
 
     cdef bint _trim_start(self, Inbox inbox, Answer answer) noexcept
     cdef int _pass_on(self, Answer answer, const uint8_t* data, Py_ssize_t size) except -1
@@ -50,5 +51,7 @@ cdef class Text(Operation):
 
 cdef class Value(Operation):
     cdef bint python
+    cdef bint in_code
     cdef bint drop
     cdef bytes quote
+    cdef Py_ssize_t limit

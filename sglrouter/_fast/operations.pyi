@@ -12,7 +12,12 @@ class Operation: ...
 
 class Pass(Operation):
     def __init__(
-        self, to: int, markers: Iterable[bytes] = (), trim: int = 0, loose: bool = False
+        self,
+        to: int,
+        markers: Iterable[bytes] = (),
+        trim: int = 0,
+        loose: bool = False,
+        recorded: bool = False,
     ) -> None: ...
 
 class Read(Operation):
@@ -28,5 +33,10 @@ class Text(Operation):
 
 class Value(Operation):
     def __init__(
-        self, python: bool = False, drop: bool = False, quote: bytes | None = None
+        self,
+        python: bool = False,
+        drop: bool = False,
+        quote: bytes | None = None,
+        in_code: bool = False,
+        limit: int = 0,
     ) -> None: ...

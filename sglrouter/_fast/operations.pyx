@@ -44,7 +44,7 @@ cdef class Pass(Operation):
 
     Text goes where it belongs while it arrives; only what may be the beginning of a marker,
     and white space that may have to be trimmed, waits. The marker itself goes nowhere.
-    Nothing of this is recorded by OutputParser.mark().
+    Nothing of this is recorded by OutputParser.mark(), unless it is to be.
 
     Gives the marker's number. Hands over after the marker.
 
@@ -58,9 +58,13 @@ cdef class Pass(Operation):
         trim: KEEP, ONE_NEWLINE (one at each end) or ALL_SPACE; for STRING.
         loose: Whether white space may follow a marker's first byte. The marker as it is
             written is OutputParser.marker then.
+        recorded: Whether the text is recorded as well, without the marker.
     """
 
-    def __cinit__(self, int to, markers=(), int trim=0, bint loose=False):
+    def __cinit__(
+        self, int to, markers=(), int trim=0, bint loose=False, bint recorded=False
+    ):
+        self.recorded = recorded
         self.to = to
         self.markers = Markers(markers, loose)
         self.trim = trim
@@ -87,6 +91,8 @@ cdef class Pass(Operation):
             start += 1
         self._pass_on(answer, data, start)
         inbox.at += start
+        if self.recorded:
+            inbox.note(start)
         if found >= 0:
             if self.to == TO_STRING:
                 # White space before the marker belongs to the markup.
@@ -297,23 +303,34 @@ cdef class Value(Operation):
     OutputParser.close_value() makes a value of them. Gives None if the text ends in the value.
 
     Args:
-        python: Whether strings are Python's: \\x41, triple quotes, and the like.
+        python: Whether it is written as in Python.
+        in_code: Whether it is an argument in Python code: an expression that is no literal
+            is its text then.
         drop: Whether the value goes nowhere.
         quote: A marker that strings stand in, without escapes; then other words need
             no quotes.
+        limit: Most bytes to read, of which OutputParser.mark() must have been told. Whatever
+            has come of the value until then, beyond it the operation gives None. 0 for none.
     """
 
-    def __cinit__(self, bint python=False, bint drop=False, bytes quote=None):
+    def __cinit__(
+        self, bint python=False, bint drop=False, bytes quote=None, bint in_code=False,
+        Py_ssize_t limit=0,
+    ):
+        self.limit = limit
         self.python = python
+        self.in_code = in_code
         self.drop = drop
         self.quote = quote
 
     cdef object run(self, Inbox inbox, Answer answer, JsonValue value):
         if inbox.progress == 0:
             inbox.progress = 1
-            value.begin(self.python, self.quote)
+            value.begin(self.python, self.in_code, self.quote)
             answer.skipping = self.drop
         result = value.read()
+        if self.limit and inbox.record.size > self.limit:
+            result = None
         if result is not MORE:
             answer.skipping = False
         return result

@@ -13,9 +13,12 @@ cdef class OutputParser:
     cdef Answer answer
     cdef JsonValue value         # what Value operations read with
     cdef int steps_after_end
+    cdef bint _settled           # no more of the text can be reasoning
 
     cpdef int feed(self, bytes text) except -1
     cpdef int finish(self) except -1
+    cdef bint feed_token(self, bytes text) except -1
+    cpdef Py_ssize_t feed_tokens(self, list texts) except -1
     cdef bint _in_reasoning(self) noexcept
     cdef int passes(self, bytes text) noexcept
 

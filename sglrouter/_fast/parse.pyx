@@ -45,6 +45,7 @@ cdef class OutputParser:
         completed: How many of them are complete.
         ended: Whether the text is over.
         marker: What the last loose Pass has stopped at.
+        settled: Whether no more of the text can be reasoning.
     """
 
     def __cinit__(self, program, new_id, accepts=None):
@@ -67,6 +68,10 @@ cdef class OutputParser:
         return self.inbox.ended
 
     @property
+    def settled(self):
+        return self._settled
+
+    @property
     def marker(self):
         return self.inbox.marker
 
@@ -80,14 +85,42 @@ cdef class OutputParser:
         return self._run()
 
     cpdef int finish(self) except -1:
-        """Says that the text is over; what was held back is decided now."""
+        """Says that the text is over; what was held back is decided now.
+
+        Returns whether it has ended in reasoning.
+        """
+        cdef bint reasons = self._in_reasoning()
+        cdef Py_ssize_t before = self.answer.reasoning.size
         if self.inbox.ended:
             return 0
         self.inbox.ended = True
         self._run()
         self.answer.finish()
         self.program.close()
-        return 0
+        return reasons or self.answer.reasoning.size > before
+
+    cdef bint feed_token(self, bytes text) except -1:
+        """Takes the text of one more token; returns whether any of it is reasoning.
+
+        The marker that ends the reasoning counts as such.
+        """
+        cdef bint reasons = self._in_reasoning()
+        cdef Py_ssize_t before = self.answer.reasoning.size
+        self.feed(text)
+        return reasons or self._in_reasoning() or self.answer.reasoning.size > before
+
+    cpdef Py_ssize_t feed_tokens(self, list texts) except -1:
+        """Takes more text, that of each of several tokens.
+
+        Returns:
+            How many tokens there are up to the last one of reasoning.
+        """
+        cdef Py_ssize_t i
+        cdef Py_ssize_t last = 0
+        for i in range(len(texts)):
+            if self.feed_token(<bytes?>texts[i]):
+                last = i + 1
+        return last
 
     def take(self):
         """Returns (content, reasoning, call deltas) since the last take.
@@ -115,7 +148,7 @@ cdef class OutputParser:
         if self.inbox.size > self.inbox.at or type(self.operation) is not Pass:
             return -1
         operation = <Pass>self.operation
-        if operation.to > TO_REASONING:
+        if operation.to > TO_REASONING or operation.recorded:
             return -1
         if operation.to == TO_CONTENT and self.answer.holding_space:
             return -1
@@ -137,6 +170,10 @@ cdef class OutputParser:
     def end_call(self):
         """Completes the call; one without arguments gets an empty object."""
         self.answer.end_call()
+
+    def leave_call(self):
+        """Leaves the call as it is: what was to be its arguments is something else."""
+        self.answer.leave_call()
 
     def mark(self, bytes seen not None=b""):
         """From here on, what is consumed may turn out to be content; so may `seen`."""
@@ -161,6 +198,15 @@ cdef class OutputParser:
     def say(self, bytes text not None):
         """Passes text on as content."""
         self.answer.pass_content(<const uint8_t*>PyBytes_AS_STRING(text), PyBytes_GET_SIZE(text))
+
+    def reason(self):
+        """What was consumed since mark() is reasoning; reject() makes it content as well."""
+        cdef bytes text = self.inbox.record.data[: self.inbox.record.size]
+        self.answer.reasoning.add(<const uint8_t*>PyBytes_AS_STRING(text), PyBytes_GET_SIZE(text))
+
+    def settle(self):
+        """Says that no more of the text can be reasoning."""
+        self._settled = True
 
     def push(self, bytes text not None):
         """Puts text before what comes next: it stands for text that was consumed already."""

@@ -75,6 +75,7 @@ cdef class TextSink(Sink):
     cdef bint accept(self, list messages) except -1:
         cdef bytes text
         cdef bytes events
+        cdef list texts = None
         if self.failure is not None or self.writer.kept:
             return False
         if self.matcher is not None and self.matcher.matched is not None:
@@ -83,31 +84,52 @@ cdef class TextSink(Sink):
             return False
         self.heard_at = monotonic()
         try:
-            text = self.decoder.feed(self.reader)
-            if self.matcher is not None:
-                text = self.matcher.feed(text)
+            if self.parser is None or self.parser._settled or self.reader.count == 1:
+                text = self.decoder.feed(self.reader)
+                if self.matcher is not None:
+                    text = self.matcher.feed(text)
+            else:
+                # Which of them is the last one of the reasoning may have to be known.
+                texts = self.decoder.feed_each(self.reader)
+                if self.matcher is not None:
+                    texts = [self.matcher.feed(text) for text in texts]
+                text = b"".join(texts)
             if text:
-                events = self._events(text)
+                events = self._events(text, texts)
                 if events and not self.writer.write(events):
                     self.on_trouble()
-            if self.parser is not None and self.parser._in_reasoning():
-                self.reader.reasoning_seen = self.reader.completion_tokens
+            elif self.parser is not None and self.parser._in_reasoning():
+                self.reader.reasoning_seen = self.reader.received
         except Exception as exc:
             self.failure = exc
             self.on_trouble()
         return True
 
-    cdef bytes _events(self, bytes text):
-        """What new text comes to; maybe nothing yet."""
+    cdef bytes _events(self, bytes text, list texts):
+        """What new text comes to; maybe nothing yet.
+
+        Args:
+            text: The text.
+            texts: What each token has of it; None if there is but one.
+        """
         cdef int kind = TO_CONTENT
         cdef bytes events
+        cdef Py_ssize_t reasons
         if self.parser is not None:
             kind = self.parser.passes(text)
         if kind == TO_CONTENT:
             return self.framer.content(text)
         if kind == TO_REASONING:
+            self.reader.reasoning_seen = self.reader.received
             return self.chunk_framer.reasoning(text)
-        self.parser.feed(text)
+        if self.parser._settled:
+            self.parser.feed(text)
+        else:
+            if texts is None:
+                texts = [text]
+            reasons = self.parser.feed_tokens(texts)
+            if reasons:
+                self.reader.reasoning_seen = self.reader.received - len(texts) + reasons
         content, reasoning, calls = self.parser.take()
         events = b""
         if reasoning:

@@ -8,7 +8,7 @@ cdef class GenerateReader:
     cdef uint32_t* ids
     cdef Py_ssize_t count
     cdef Py_ssize_t capacity
-    cdef Py_ssize_t received
+    cdef readonly Py_ssize_t received
     cdef bint want_logprobs
     cdef bint want_input_logprobs
     cdef bint want_selected

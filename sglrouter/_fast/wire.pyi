@@ -1,6 +1,7 @@
 class GenerateReader:
     prompt_tokens: int
     completion_tokens: int
+    received: int
     cached_tokens: int
     reasoning_tokens: int
     reasoning_seen: int

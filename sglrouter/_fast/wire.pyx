@@ -136,6 +136,7 @@ cdef class GenerateReader:
         spec_accepted_tokens, spec_draft_tokens: How many tokens speculative decoding
             has drafted and how many of them were right, once the sample is complete; 0
             where the engine does not say.
+        received: How many ids have been read.
         reasoning_seen: How many tokens its owner has found to be reasoning.
         finish_reason: "stop", "length" or "abort" once the sample is complete.
         matched_stop: The token id or stop string that ended it, or None.

@@ -58,6 +58,7 @@ class Choice:
         self._never_empty = never_empty
         self._kept: list[bytes] = []  # reasoning that waits, or may become content
         self._spoken = False
+        sample.by_token = parser is not None and not parser.settled
 
     def feed(self, messages: Sequence[bytes]) -> Piece:
         """Takes messages of the sample; see Sample.feed()."""
@@ -65,12 +66,16 @@ class Choice:
         text, logprobs = sample.feed(messages)
         if parser is None:
             return Piece(text, b"", [], logprobs)
-        parser.feed(text)
-        if sample.finish_reason is not None or sample.failure is not None:
-            parser.finish()
-        content, reasoning, calls = parser.take()
-        if parser.in_reasoning:
+        if sample.by_token:
+            count = parser.feed_tokens(sample.texts)
+            if count:
+                sample.note_reasoning(count)
+            sample.by_token = not parser.settled
+        else:
+            parser.feed(text)
+        if (sample.finish_reason is not None or sample.failure is not None) and parser.finish():
             sample.note_reasoning()
+        content, reasoning, calls = parser.take()
         if self._first_call_only and parser.completed:
             calls = [call for call in calls if call[0] == 0]
             sample.cut()

@@ -42,6 +42,9 @@ class TextDecoder(Protocol):
     def feed(self, reader: GenerateReader) -> bytes:
         """Takes the ids that the reader has gathered; returns the text they complete."""
 
+    def feed_each(self, reader: GenerateReader) -> list[bytes]:
+        """Like feed(), but returns what each of the ids completes."""
+
     def feed_ids(self, ids: Iterable[int]) -> bytes:
         """Like feed(), for ids given as integers."""
 
@@ -214,6 +217,10 @@ class LibraryDetokenizer:
     def feed(self, reader: GenerateReader) -> bytes:
         """Takes the ids that the reader has gathered; returns the text they complete."""
         return self.feed_ids(reader.take_ids())
+
+    def feed_each(self, reader: GenerateReader) -> list[bytes]:
+        """Like feed(), but returns what each of the ids completes."""
+        return list(map(self._push, reader.take_ids()))
 
     def feed_ids(self, ids: Iterable[int]) -> bytes:
         """Like feed(), for ids given as integers."""

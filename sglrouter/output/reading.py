@@ -58,9 +58,15 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
             return None
         accepts = self.tools.__contains__ if self.drop_unknown else None
         parser = OutputParser(program, self._new_id, accepts)
+        if self.reasoning is None and not self._calls_reason:
+            parser.settle()
         if self.lead:
             parser.feed(self.lead.encode())
         return parser
+
+    @property
+    def _calls_reason(self) -> bool:
+        return self.calls is not None and self.calls.reasons
 
     def _program(self) -> Callable[[OutputParser], Program] | None:
         calls, tools = self.calls, self.tools
@@ -72,7 +78,13 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
         rest = None if calls is None else read_calls
         if self.reasoning is None:
             return rest
-        return reasoning_program(self.reasoning, rest, inside=self.inside, as_json=self.as_json)
+        return reasoning_program(
+            self.reasoning,
+            rest,
+            inside=self.inside,
+            as_json=self.as_json,
+            only=not self._calls_reason,
+        )
 
     def _new_id(self, name: str, number: int) -> str:
         if self.calls is not None and self.calls.call_id is not None:

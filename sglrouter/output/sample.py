@@ -94,6 +94,9 @@ class Sample:
         wants_logprobs: Whether log probabilities are delivered.
         starts: Where each token of the last delta's logprobs begins: in which byte of all
             text so far.
+        by_token: Whether `texts` has to say what each token has come to.
+        texts: The last delta's text, in pieces: with `by_token` one for each token, then
+            what the end has added.
         failure: What went wrong, once the sample cannot be completed.
         finish_reason: "stop" or "length" once the sample is complete, "abort" if it was
             ended by abort().
@@ -139,6 +142,8 @@ class Sample:
         self._keep_stop = keep_stop
         self.wants_logprobs = logprobs
         self.starts: list[int] = []
+        self.by_token = False
+        self.texts: list[bytes] = []
         self._entries: deque[TokenLogprob] = deque()
         self._starts: deque[int] = deque()
         self._released = 0
@@ -147,6 +152,7 @@ class Sample:
         self._kept_starts: list[int] = []
         self._input_logprobs: list[PromptLogprob] | None = None
         self._gathers = self._by_position or input_logprobs or logprobs
+        self._fresh = 0  # pieces of the last delta that have come from tokens
         self._aborted = False
         self.failure: RouterError | None = None
         self.finish_reason: str | None = None
@@ -159,6 +165,7 @@ class Sample:
         or bad, is in the delta.
         """
         reader = self._reader
+        self.texts = []
         try:
             for message in messages:
                 reader.feed(message)
@@ -167,26 +174,28 @@ class Sample:
         if reader.failure is not None:
             detail, status = reader.failure
             self.failure = from_engine_response(status, detail)
-        text = self._decoder.feed(reader)
+        decoder = self._decoder
+        texts = decoder.feed_each(reader) if self.by_token else [decoder.feed(reader)]
+        self._fresh = len(texts)
         if self.failure is None and reader.finish_reason not in _GOOD_ENDS:
             self.failure = _bad_end(reader.finish_reason)
         if self.failure is not None:
-            delta = _NOTHING if self.stopped else self._pass_on(text)
+            delta = _NOTHING if self.stopped else self._pass_on(texts)
             if self.stopped:
                 # The text was whole before the failure.
                 self.failure = None
                 self._end_at_stop_string()
             return delta
         if reader.finish_reason is not None:
-            return self._finish(text, reader.finish_reason)
+            return self._finish(texts, reader.finish_reason)
         if self._aborted:
-            return self._finish(text, "abort")
+            return self._finish(texts, "abort")
         if self.stopped and messages:
             # The engine sees a stop string when we do, and says so at once. This one
             # goes on, so it never will.
             self._end_at_stop_string()
             return _NOTHING
-        return self._pass_on(text)
+        return self._pass_on(texts)
 
     def cut(self) -> None:
         """Ends it here, as if the model had; does nothing to one that has ended."""
@@ -197,9 +206,18 @@ class Sample:
         """Has it end with the next feed(), unless the engine has ended it by then."""
         self._aborted = True
 
-    def note_reasoning(self) -> None:
-        """Says that all tokens so far are reasoning; engines do not always count them."""
-        self._reader.reasoning_seen = self._reader.completion_tokens
+    def note_reasoning(self, count: int | None = None) -> None:
+        """Says up to which token reasoning goes; engines do not always count them.
+
+        Args:
+            count: How many of the last delta's tokens, which is `by_token`, belong to it;
+                None for all tokens so far.
+        """
+        reader = self._reader
+        if count is None:
+            reader.reasoning_seen = reader.completion_tokens
+        else:
+            reader.reasoning_seen = reader.received - max(self._fresh - count, 0)
 
     def sink(
         self,
@@ -299,12 +317,12 @@ class Sample:
         end = self._released + (0 if self._keep_stop else len(matcher.matched))
         return gathered[: bisect_left(self._kept_starts, end)]
 
-    def _finish(self, text: bytes, reason: str) -> Delta:
+    def _finish(self, texts: list[bytes], reason: str) -> Delta:
         matched = self._reader.matched_stop
         # A stop token is part of the text only if asked for, or if something else
         # (the length) is what ended the sample.
-        text += self._decoder.finish(reason != "length" and not self._keep_stop)
-        delta = _NOTHING if self.stopped else self._pass_on(text, last=True)
+        texts.append(self._decoder.finish(reason != "length" and not self._keep_stop))
+        delta = _NOTHING if self.stopped else self._pass_on(texts, last=True)
         if self.stopped:
             self._end_at_stop_string()
         else:
@@ -312,10 +330,14 @@ class Sample:
             self.matched_stop = matched
         return delta
 
-    def _pass_on(self, text: bytes, *, last: bool = False) -> Delta:
+    def _pass_on(self, texts: list[bytes], *, last: bool = False) -> Delta:
         matcher = self._matcher
         if matcher is not None:
-            text = matcher.feed(text) + (matcher.finish() if last else b"")
+            texts = [matcher.feed(text) for text in texts]
+            if last:
+                texts.append(matcher.finish())
+        self.texts = texts
+        text = b"".join(texts)
         if not self._gathers:
             return Delta(text, [])
         return Delta(text, self._gather(len(text), last))

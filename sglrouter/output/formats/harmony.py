@@ -150,6 +150,7 @@ HARMONY = Format(
     _program,
     tuple(marker.decode() for marker in (_START, _CHANNEL, *_NOISE, *_ENDS)),
     every_answer=True,
+    reasons=True,
 )
 
 FORMATS = {"gpt-oss": HARMONY}

@@ -127,7 +127,9 @@ def _xlam(parser: OutputParser, tools: Tools) -> Program:
     yield from _XLAM_CALLS.program(parser, tools)
 
 
-XLAM = Format(_xlam, (*_XLAM_CALLS.markers, _THINK.decode(), _THINK_END.decode()))
+XLAM = Format(
+    _xlam, (*_XLAM_CALLS.markers, _THINK.decode(), _THINK_END.decode()), reasons=True
+)
 
 FORMATS = {
     "hermes": HERMES,

@@ -74,6 +74,7 @@ class Format(NamedTuple):
             the first call of the conversation; None for random ids.
         required_natively: Whether an answer that must be a call is written this way, too,
             and not as a JSON array.
+        reasons: Whether it has reasoning of its own.
         every_answer: Whether an answer without calls is written in it, too, perhaps with its
             reasoning.
     """
@@ -83,6 +84,7 @@ class Format(NamedTuple):
     call_id: Callable[[str, int], str] | None = None
     required_natively: bool = False
     every_answer: bool = False
+    reasons: bool = False
 
     def showing(self, *texts: bytes) -> Format:
         """The same format, which needs these texts to be visible, too."""

@@ -1,22 +1,24 @@
 """Calls written as Python: f(city='Paris', days=3), alone, in a row, or in a list.
 
-All arguments are keywords, and their values are literals of Python or JSON; a bare word
-is a string. An argument that is none of this ends the call where it stands. Where nothing
-marks the calls, a list is one only if it begins with a call of a tool of the request:
-else it is the answer.
+All arguments are keywords, and their values are literals of Python or JSON. A name or an
+expression is the text that it is written with: nobody computes it here. A comma or a
+closing bracket may be missing. Anything else in an argument's place breaks the call off,
+which never becomes complete: whatever was meant, this is not it. Where nothing marks the
+calls, a list is one only if it begins with a call of a tool of the request: else it is the
+answer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from typing import Any
 
-from sglrouter._fast.operations import CONTENT, Pass, Read, Value
+from sglrouter._fast.operations import CONTENT, Operation, Pass, Read, Value
 from sglrouter._fast.parse import OutputParser
 from sglrouter.output.formats.json_calls import Calls, call_object
 from sglrouter.output.formats.marked_calls import DROP_REST, marked
 from sglrouter.output.formats.program import (
     PEEK,
-    PYTHON,
     Format,
     Outcome,
     Program,
@@ -30,12 +32,16 @@ _NO_NAME = tuple(
     bytes((byte,)) for byte in range(128) if not (chr(byte).isalnum() or chr(byte) in "_-.")
 )
 _NAME = Read(_NO_NAME, limit=256, peek=True)
-_SKIP_PYTHON = Value(python=True, drop=True)
+_VALUE = Value(python=True, in_code=True)
+_SKIP_VALUE = Value(python=True, in_code=True, drop=True)
 _OPEN = literal(b"(")
 _CLOSE = literal(b")")
 _OPEN_BRACKET = literal(b"[")
 _CLOSE_BRACKET = literal(b"]")
 _EQUALS = literal(b"=")
+# What closes a call whose parenthesis was forgotten.
+_CLOSERS = (b"]", b"<|", b"</")
+_FORGOTTEN = literal(*_CLOSERS)
 _COMMA = literal(b",")
 _SEPARATOR = literal(b",", b";")
 
@@ -55,18 +61,30 @@ def arguments(parser: OutputParser, name: str) -> Calls:
         if not keys:
             parser.begin_call(name)
         parser.accept()
-        if key in keys:
-            whole = yield _SKIP_PYTHON
+        repeated = key in keys
+        if repeated:
+            whole = yield _SKIP_VALUE
         else:
             parser.argue((b', "' if keys else b'{"') + key + b'": ')
             keys.add(key)
-            whole = yield PYTHON
-            if whole is False and not parser.close_value():
-                parser.argue(b"null")
+            whole = yield _VALUE
         if whole is None:
             return Outcome.CUT, True
         parser.mark()
-        if (yield _COMMA) < 0 and (yield PEEK) != b")":
+        if whole is False:
+            # The value's own brackets may be what is missing.
+            byte = yield PEEK
+            closed = byte in (b")", b",") or (yield from _forgotten(parser))
+            if not closed:
+                return (yield from _not_this(parser, True))
+            if not repeated and not parser.close_value():
+                parser.argue(b"null")
+        if (yield _COMMA) >= 0:
+            continue
+        byte = yield PEEK
+        if (yield from _forgotten(parser)):
+            break
+        if byte != b")" and not (byte.isalpha() or byte == b"_"):
             return (yield from _not_this(parser, True))
     if keys:
         parser.argue(b"}")
@@ -76,13 +94,20 @@ def arguments(parser: OutputParser, name: str) -> Calls:
     return Outcome.DONE, True
 
 
+def _forgotten(parser: OutputParser) -> Generator[Operation, Any, bool]:
+    """Whether what comes next says that a parenthesis was forgotten."""
+    found = yield _FORGOTTEN
+    if found >= 0:
+        parser.push(_CLOSERS[found])
+    return bool(found >= 0)
+
+
 def _not_this(parser: OutputParser, begun: bool) -> Calls:
     """What comes next belongs to no call, if anything comes."""
     if (yield PEEK) == b"":
         return Outcome.CUT, begun
     if begun:
-        parser.argue(b"}")
-        parser.end_call()
+        parser.leave_call()
         parser.reject()
     return Outcome.BROKEN, begun
 
