@@ -34,6 +34,7 @@ cdef class JsonValue:
     cdef int _next_item(self) noexcept
     cdef int _byte_after_space(self, Py_ssize_t at) noexcept
     cdef int _key_at(self, Py_ssize_t at) noexcept
+    cdef int _name_at(self, Py_ssize_t at) noexcept
     cdef void _end_repetition(self) noexcept
     cdef int _begin_string(self) except -1
     cdef int _separate(self) except -1

@@ -278,6 +278,23 @@ cdef class JsonValue:
             at += 1
         return 0 if inbox.ended or at - start >= LONGEST_KEY else -1
 
+    cdef int _name_at(self, Py_ssize_t at) noexcept:
+        """Whether white space, a name and its colon follow: as _key_at()."""
+        cdef Inbox inbox = self.inbox
+        cdef Py_ssize_t start = at
+        cdef uint8_t byte
+        while at < inbox.size and at - start < MOST_SPACE and is_space(inbox.data[at]):
+            at += 1
+        start = at
+        while at < inbox.size and at - start < LONGEST_KEY:
+            byte = inbox.data[at]
+            if byte == 0x3A:
+                return at > start
+            if not (0x61 <= byte | 0x20 <= 0x7A or byte == 0x5F or 0x30 <= byte <= 0x39):
+                return 0
+            at += 1
+        return 0 if inbox.ended or at - start >= LONGEST_KEY else -1
+
     cdef void _end_repetition(self) noexcept:
         """Goes on passing on, after a member whose key has been there before."""
         if self.repeated:
@@ -325,6 +342,7 @@ cdef class JsonValue:
 
     cdef int _token_byte(self, uint8_t byte) except -2:
         """Adds a byte to the token, or ends the token before it."""
+        cdef int named
         if self.quote is not None:
             # A bare word is as long as nothing ends the value.
             if byte == 0x3A if self.state == IN_KEY_TOKEN else (
@@ -335,6 +353,13 @@ cdef class JsonValue:
                     self.token.size -= 1
                 self._end_token()
                 return WENT_ON
+            if is_space(byte) and self.state == IN_TOKEN and self._top() == 0x7B:
+                named = self._name_at(self.inbox.at)
+                if named < 0:
+                    return INCOMPLETE
+                if named > 0 and _is_scalar(self.token.data[: self.token.size]):
+                    self._end_token()
+                    return WENT_ON
             self.token.add_byte(byte)
             self.inbox.at += 1
             return WENT_ON
@@ -393,6 +418,11 @@ cdef class JsonValue:
             self.answer.argue(self.token.data, self.token.size)
         self.token.size = 0
         return 0
+
+
+cdef bint _is_scalar(bytes word):
+    """Whether it is a number or one of JSON's words."""
+    return is_number(word) or word in (b"true", b"false", b"null")
 
 
 cdef bint _begins_scalar(Buffer token) noexcept:

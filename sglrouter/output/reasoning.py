@@ -160,6 +160,7 @@ def _think(*interrupts: str, always: bool = False, more: tuple[str, ...] = ()) -
 _THINK = _think()
 _THINK_ALWAYS = _think(always=True)
 _TOOL_CALL = _think("<tool_call>")
+_KIMI_CALLS = ("<|tool_calls_section_begin|>", "<|tool_call_section_begin|>")
 _KIMI = ReasoningFormat(("◁think▷",), ("◁/think▷",))
 
 # By SGLang's names and by smg's.
@@ -187,8 +188,8 @@ REASONING_FORMATS = {
         ("</ifm|think>", "</ifm|think_fast>", "</ifm|think_faster>"),
     ),
     "kimi": _KIMI,
-    "kimi_k2": _think("<|tool_calls_section_begin|>"),
-    "kimi_k25": _think("<|tool_calls_section_begin|>"),
+    "kimi_k2": _think(*_KIMI_CALLS),
+    "kimi_k25": _think(*_KIMI_CALLS),
     "kimi_k3": ReasoningFormat(
         ("<|open|>think<|sep|>",),
         ("<|close|>think<|sep|>",),
@@ -200,7 +201,7 @@ REASONING_FORMATS = {
         ),
         answers=("<|close|>response<|sep|>", "<|close|>message<|sep|>"),
     ),
-    "kimi_thinking": _think("<|tool_calls_section_begin|>", always=True),
+    "kimi_thinking": _think(*_KIMI_CALLS, always=True),
     "ling3": _TOOL_CALL,
     "mimo": _THINK,
     "minimax": _THINK_ALWAYS,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from sglrouter._fast.operations import Read, Value
 from sglrouter._fast.parse import OutputParser
-from sglrouter.output.formats.json_calls import Calls
+from sglrouter.output.formats.json_calls import Calls, drop_strays, mend
 from sglrouter.output.formats.marked_calls import marked
 from sglrouter.output.formats.program import PEEK, Outcome, Tools, literal
 
@@ -33,8 +33,9 @@ def _call(parser: OutputParser, _tools: Tools | None) -> Calls:
             if whole is None:
                 return Outcome.CUT, True
             if not whole:
-                parser.close_value()
+                yield from mend(parser)
             parser.end_call()
+            yield from drop_strays(parser)
             return Outcome.DONE if whole else Outcome.BROKEN, True
     return Outcome.CUT if parser.ended else Outcome.BROKEN, False
 

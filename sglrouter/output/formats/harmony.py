@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from sglrouter._fast.operations import CONTENT, REASONING, Match, Operation, Pass, Read
 from sglrouter._fast.parse import OutputParser
+from sglrouter.output.formats.json_calls import drop_strays, mend
 from sglrouter.output.formats.marked_calls import DROP_REST
 from sglrouter.output.formats.program import JSON, PEEK, Format, Program, Tools
 
@@ -107,8 +108,9 @@ def _message(
             if whole is None:
                 return None
             if not whole:
-                parser.close_value()
+                yield from mend(parser)
             parser.end_call()
+            yield from drop_strays(parser)
             return (yield from _text(_CONTENT))
         # It is written for something else than a function, such as a Python interpreter.
         parser.rewind()

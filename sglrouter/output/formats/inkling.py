@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from sglrouter._fast.operations import CONTENT, REASONING, Match, Pass, Read
 from sglrouter._fast.parse import OutputParser
-from sglrouter.output.formats.json_calls import call_object
+from sglrouter.output.formats.json_calls import call_object, drop_strays
 from sglrouter.output.formats.marked_calls import DROP_REST
 from sglrouter.output.formats.program import Format, Outcome, Program, Tools
 
@@ -53,6 +53,7 @@ def _program(parser: OutputParser, _tools: Tools) -> Program:
             parser.mark(_CALL)
             outcome, begun = yield from call_object(parser)
             if outcome is not Outcome.CUT and begun:
+                yield from drop_strays(parser)
                 parser.mark()
                 found = yield _NEXT
                 if found >= 0:

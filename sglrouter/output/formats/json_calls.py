@@ -18,6 +18,7 @@ from sglrouter.output.formats.program import (
     SKIP_JSON,
     Outcome,
     Part,
+    Program,
     Tools,
     json_text,
     literal,
@@ -36,6 +37,13 @@ _COMMA = literal(b",")
 _SEPARATOR = literal(b",", b";")
 _OPEN_BRACKET = literal(b"[")
 _CLOSE_BRACKET = literal(b"]")
+
+# What may be left over behind a call, and what says that it is: markup, or the end.
+_STRAY = literal(b"}", b"]", b")", b'"', b"```json", b"```")
+_MARKUP = frozenset({b"", b"<", b"["})
+# Before these, nothing but brackets is missing of a value.
+_CLOSING = frozenset({b"<", b"[", b"]", b"}", b")", b"`"})
+_FENCE = literal(b"```json", b"```")
 
 _NAME_KEYS = frozenset({"name", "function", "tool_name"})
 _ARGUMENT_KEYS = frozenset({"arguments", "parameters", "args"})
@@ -72,19 +80,49 @@ def arguments(parser: OutputParser, value: Value = JSON) -> Part:
         return Outcome.DONE
     whole = yield value
     if whole is False:
-        parser.close_value()
+        yield from mend(parser)
         return Outcome.BROKEN
     return Outcome.DONE if whole else Outcome.CUT
+
+
+def mend(parser: OutputParser) -> Program:
+    """Closes a value that cannot go on, if its brackets are all that is missing.
+
+    Else its call is left as it is: whatever was meant, this is not it.
+    """
+    if (yield PEEK) in _CLOSING:
+        parser.close_value()
+    else:
+        parser.leave_call()
+
+
+def drop_strays(parser: OutputParser) -> Program:
+    """Drops brackets and fences that are left over behind a call.
+
+    What has other text behind it is read again.
+    """
+    parser.mark()
+    strays = 0
+    while (yield _STRAY) >= 0:
+        strays += 1
+    if strays and (yield PEEK) in _MARKUP:
+        parser.accept()
+    else:
+        parser.rewind()
 
 
 def call(parser: OutputParser, name: str, value: Value = JSON) -> Part:
     """Passes on a call whose name has been read, with the arguments that follow, if any do."""
     parser.begin_call(name)
     outcome = Outcome.DONE
-    if (yield PEEK) in (b"{", *QUOTES, b"n", b"N"):
+    byte = yield PEEK
+    if byte in (b"{", *QUOTES, b"n", b"N"):
         outcome = yield from arguments(parser, value)
     elif parser.ended:
         outcome = Outcome.CUT
+    elif byte not in _CLOSING and byte != b",":
+        # What stands there was to be the arguments.
+        parser.leave_call()
     if outcome is not Outcome.CUT:
         parser.end_call()
     return outcome
@@ -192,12 +230,14 @@ def calls(
         value: How values are written.
         read: Reads one object.
     """
+    yield _FENCE
     in_array = (yield _OPEN_BRACKET) == 0
     if in_array and (yield PEEK) == b"]":
         yield _CLOSE_BRACKET
         return Outcome.DONE, False
     outcome, begun = yield from read(parser, tools, value)
     while outcome is Outcome.DONE:
+        yield from drop_strays(parser)
         parser.mark()
         yield _SEPARATOR
         byte = yield PEEK
@@ -208,6 +248,7 @@ def calls(
         elif byte == b"]" and in_array:
             yield _CLOSE_BRACKET
             parser.accept()
+            yield from drop_strays(parser)
             break
         elif byte:
             parser.reject()

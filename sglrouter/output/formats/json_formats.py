@@ -7,7 +7,7 @@ import string
 
 from sglrouter._fast.operations import REASONING, Match, Pass, Read
 from sglrouter._fast.parse import OutputParser
-from sglrouter.output.formats.json_calls import Calls, call, calls, keyed_object
+from sglrouter.output.formats.json_calls import Calls, call, calls, drop_strays, keyed_object
 from sglrouter.output.formats.marked_calls import Bare, marked
 from sglrouter.output.formats.program import PEEK, PYTHON, Format, Outcome, Program, Tools
 
@@ -91,7 +91,10 @@ def _mistral_calls(parser: OutputParser, tools: Tools | None) -> Calls:
         if (yield _MISTRAL_ID) is None:
             return Outcome.CUT if parser.ended else Outcome.BROKEN, False
     yield _SKIP_ARGS
-    return (yield from call(parser, name)), True
+    outcome = yield from call(parser, name)
+    if outcome is Outcome.DONE:
+        yield from drop_strays(parser)
+    return outcome, True
 
 
 _ALPHANUMERIC = string.ascii_letters + string.digits

@@ -18,6 +18,7 @@ from typing import Any
 
 from sglrouter._fast.operations import CONTENT, Match, Operation, Pass, Read
 from sglrouter._fast.parse import OutputParser
+from sglrouter.output.formats.json_calls import mend
 from sglrouter.output.formats.marked_calls import DROP_REST
 from sglrouter.output.formats.program import JSON, Format, Outcome, Part, Program, Tools
 from sglrouter.output.formats.typed_values import Values, as_string
@@ -83,7 +84,7 @@ def _call(parser: OutputParser, tools: Tools, name: str) -> Part:
             if whole is None:
                 return Outcome.CUT
             if not whole:
-                parser.close_value()
+                yield from mend(parser)
             yield _JSON_END
             parser.end_call()
             return Outcome.DONE

@@ -42,6 +42,7 @@ class Tools:
 
     def __init__(self, tools: Sequence[Mapping[str, Any]] = ()) -> None:
         self._parameters: dict[str, Mapping[str, Any]] = {}
+        self._required: dict[str, frozenset[str]] = {}
         for tool in tools:
             function = tool.get("function", tool)
             schema = function.get("parameters")
@@ -49,6 +50,12 @@ class Tools:
             self._parameters[function["name"]] = (
                 properties if isinstance(properties, Mapping) else {}
             )
+
+            required = schema.get("required") if isinstance(schema, Mapping) else None
+            if isinstance(required, list):
+                self._required[function["name"]] = frozenset(
+                    name for name in required if isinstance(name, str)
+                )
 
     def __contains__(self, name: str) -> bool:
         return name in self._parameters
@@ -61,6 +68,10 @@ class Tools:
     def schema(self, function: str, parameter: str) -> object:
         """The schema of a function's parameter; None if it has none."""
         return self._parameters.get(function, {}).get(parameter)
+
+    def required(self, function: str) -> frozenset[str]:
+        """The parameters that a call of a function must have."""
+        return self._required.get(function, frozenset())
 
 
 class Format(NamedTuple):

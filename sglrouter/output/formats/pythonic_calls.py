@@ -15,7 +15,7 @@ from typing import Any
 
 from sglrouter._fast.operations import CONTENT, Operation, Pass, Read, Value
 from sglrouter._fast.parse import OutputParser
-from sglrouter.output.formats.json_calls import Calls, call_object
+from sglrouter.output.formats.json_calls import Calls, call_object, drop_strays
 from sglrouter.output.formats.marked_calls import DROP_REST, marked
 from sglrouter.output.formats.program import (
     PEEK,
@@ -38,6 +38,7 @@ _OPEN = literal(b"(")
 _CLOSE = literal(b")")
 _OPEN_BRACKET = literal(b"[")
 _CLOSE_BRACKET = literal(b"]")
+_FENCE = literal(b"```python", b"```json", b"```")
 _EQUALS = literal(b"=")
 # What closes a call whose parenthesis was forgotten.
 _CLOSERS = (b"]", b"<|", b"</")
@@ -147,11 +148,14 @@ def calls(parser: OutputParser, _tools: Tools | None = None) -> Calls:
 
     Returns how that went, and whether a call has begun.
     """
+    yield _FENCE
     bracketed = (yield _OPEN_BRACKET) >= 0
     item: _Item = call_object if (yield PEEK) == b"{" else call
     outcome, begun = yield from item(parser)
     if outcome is Outcome.DONE:
         outcome, begun = yield from _more(parser, item, bracketed=bracketed)
+    if outcome is Outcome.DONE:
+        yield from drop_strays(parser)
     return outcome, begun
 
 
@@ -192,6 +196,8 @@ def _llama4(parser: OutputParser, tools: Tools) -> Program:
             outcome, begun = yield from arguments(parser, names[found - 1])
             if outcome is Outcome.DONE:
                 outcome, begun = yield from _more(parser, call, bracketed=True)
+            if outcome is Outcome.DONE:
+                yield from drop_strays(parser)
             if not begun:
                 parser.reject()
                 continue

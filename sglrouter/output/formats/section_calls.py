@@ -7,6 +7,7 @@ place does no harm: a call may stand outside a section, and the next one ends it
 
 from __future__ import annotations
 
+import string
 from collections.abc import Callable, Generator
 from typing import Any
 
@@ -14,7 +15,7 @@ import msgspec
 
 from sglrouter._fast.operations import CONTENT, Match, Operation, Pass, Read
 from sglrouter._fast.parse import OutputParser
-from sglrouter.output.formats.json_calls import call
+from sglrouter.output.formats.json_calls import call, drop_strays
 from sglrouter.output.formats.marked_calls import DROP_REST
 from sglrouter.output.formats.program import PEEK, Format, Outcome, Program, Tools, literal
 
@@ -22,13 +23,13 @@ from sglrouter.output.formats.program import PEEK, Format, Outcome, Program, Too
 # function's name; "" if this is no head, or has been cut off.
 Head = Callable[[OutputParser, Tools], Generator[Operation, Any, str]]
 
-_CALL_BEGIN, _END, _EOS = 0, 1, 2
+_CALL_BEGIN = 0
 
 
 def section(
     *,
-    begin: bytes,
-    end: bytes,
+    begins: tuple[bytes, ...],
+    ends: tuple[bytes, ...],
     call_begin: bytes,
     call_end: bytes,
     eos: bytes,
@@ -39,8 +40,8 @@ def section(
     """A format of sections of calls.
 
     Args:
-        begin: The marker before a section.
-        end: The marker after it.
+        begins: The marker before a section, in every spelling.
+        ends: The marker after it.
         call_begin: The marker before a call.
         call_end: The marker after it.
         eos: The end of the output, in case it shows.
@@ -48,7 +49,8 @@ def section(
         fences: What may be around the arguments, the longer first.
         call_id: As Format has it.
     """
-    markers = (call_begin, end, eos, begin, call_end)
+    markers = (call_begin, *ends, eos, *begins, call_end)
+    over = frozenset(range(_CALL_BEGIN + 1, len(ends) + 2))
     content = Pass(CONTENT, markers)
     following = Match((*markers, *fences), skip_space=True)
     fence = literal(*fences) if fences else None
@@ -58,6 +60,7 @@ def section(
         found = -1
         while True:
             if in_section:
+                yield from drop_strays(parser)
                 parser.mark()
                 found = yield following
                 if found < 0 and parser.ended:
@@ -70,7 +73,7 @@ def section(
                     return
             if found != _CALL_BEGIN:
                 parser.accept()
-                in_section = found not in (_END, _EOS)
+                in_section = found not in over
                 continue
             in_section = True
             parser.mark(call_begin)
@@ -87,7 +90,7 @@ def section(
         # All that is left is less than a marker.
         yield DROP_REST
 
-    return Format(program, tuple(text.decode() for text in (*markers[:2], *markers[3:])), call_id)
+    return Format(program, tuple(text.decode() for text in markers if text != eos), call_id)
 
 
 # DeepSeek: NAME, separator, JSON; in V3 "function", separator, NAME, a fence with JSON in it.
@@ -124,8 +127,8 @@ def _deepseek_head(_parser: OutputParser, tools: Tools) -> Generator[Operation, 
 
 
 DEEPSEEK = section(
-    begin="<｜tool▁calls▁begin｜>".encode(),
-    end="<｜tool▁calls▁end｜>".encode(),
+    begins=("<｜tool▁calls▁begin｜>".encode(),),
+    ends=("<｜tool▁calls▁end｜>".encode(),),
     call_begin=_DEEPSEEK_CALL,
     call_end=_DEEPSEEK_CALL_END,
     eos="<｜end▁of▁sentence｜>".encode(),
@@ -136,20 +139,30 @@ DEEPSEEK = section(
 # Kimi K2: functions.NAME:NUMBER, separator, JSON.
 
 _KIMI_CALL, _KIMI_CALL_END = b"<|tool_call_begin|>", b"<|tool_call_end|>"
-_KIMI_SEPARATOR, _KIMI_END = b"<|tool_call_argument_begin|>", b"<|tool_calls_section_end|>"
-_KIMI_HEAD = Read((_KIMI_SEPARATOR, _KIMI_CALL_END, _KIMI_END, _KIMI_CALL), peek=True)
+_KIMI_SEPARATOR = b"<|tool_call_argument_begin|>"
+_KIMI_BEGINS = (b"<|tool_calls_section_begin|>", b"<|tool_call_section_begin|>")
+_KIMI_ENDS = (b"<|tool_calls_section_end|>", b"<|tool_call_section_end|>")
+_KIMI_HEAD = Read((_KIMI_SEPARATOR, _KIMI_CALL_END, *_KIMI_ENDS, _KIMI_CALL), peek=True)
+# How ids begin that other servers make up; or they are hexadecimal.
+_ID_PREFIXES = ("call_", "call-", "tool_call_", "toolcall_", "toolu_", "chatcmpl-")
+_SHORTEST_HEX = 16
 _SKIP_KIMI_SEPARATOR = Match((_KIMI_SEPARATOR,))
-_KIMI_ARGUMENTS = Read((_KIMI_CALL_END, _KIMI_END, _KIMI_CALL), limit=1024 * 1024, peek=True)
+_KIMI_ARGUMENTS = Read((_KIMI_CALL_END, *_KIMI_ENDS, _KIMI_CALL), limit=1024 * 1024, peek=True)
 
 
 def _kimi_head(parser: OutputParser, tools: Tools) -> Generator[Operation, Any, str]:
     read = yield _KIMI_HEAD
     if read is None or read[1] > 1:
         return ""
-    name = _kimi_name(read[0].decode().strip(), tools)
-    if read[1] == 1:
+    # The separator may be missing.
+    head, brace, arguments = read[0].partition(b"{")
+    name = _kimi_name(head.decode().strip(), tools)
+    if brace:
+        parser.push(brace + arguments)
+    elif read[1] == 1:
         return name if name in tools else ""
-    yield _SKIP_KIMI_SEPARATOR
+    else:
+        yield _SKIP_KIMI_SEPARATOR
     if name:
         return _one_word(name)
     if len(tools.names) == 1:
@@ -162,17 +175,47 @@ def _kimi_head(parser: OutputParser, tools: Tools) -> Generator[Operation, Any, 
 
 
 def _kimi_name(head: str, tools: Tools) -> str:
-    """The name in a call's id; "" if that is nothing but a counter."""
+    """The function that a call's id names: functions.NAME:NUMBER, as it should be.
+
+    Of an id that lacks a dot, a colon or the number, the request's tools tell which part is
+    the name. Empty for an id without a name: its arguments have to tell.
+    """
     name, colon, number = head.rpartition(":")
     if not colon or not number.isdecimal():
         name = head
     name = name.strip().removeprefix("functions.")
     if name in tools:
         return name
-    counter = name.removeprefix("functions").removeprefix("call").strip("_-.: ")
-    if not counter or counter.isdecimal():
+    rests = {head.removeprefix("functions").lstrip("._:-/ "), head}
+    known = [
+        name
+        for name in tools.names
+        for rest in rests
+        if rest.startswith(name) and _is_counter(rest[len(name) :])
+    ]
+    if known:
+        return max(known, key=len)
+    if _is_id(head):
         return ""
     return name.rpartition(".")[2]
+
+
+def _is_counter(text: str) -> bool:
+    """Whether a text is a number, if anything, and what joins it to a name."""
+    digits = text.lstrip("_-.:# ")
+    return not digits or digits.isdecimal()
+
+
+def _is_id(head: str) -> bool:
+    """Whether it is an id as other servers make them, or nothing but a counter."""
+    counter = head.removeprefix("functions").removeprefix("call")
+    if _is_counter(counter):
+        return True
+    word = head.rpartition(":")[0] or head
+    if word.startswith(_ID_PREFIXES):
+        return True
+    digits = word.replace("-", "")
+    return len(digits) >= _SHORTEST_HEX and all(each in string.hexdigits for each in digits)
 
 
 def _named_by(arguments: bytes, tools: Tools) -> str:
@@ -185,6 +228,7 @@ def _named_by(arguments: bytes, tools: Tools) -> str:
         name
         for name in tools.names
         if all(tools.schema(name, parameter) is not None for parameter in given)
+        and tools.required(name) <= given.keys()
     ]
     return able[0] if len(able) == 1 else ""
 
@@ -198,12 +242,13 @@ def _kimi_id(name: str, number: int) -> str:
 
 
 KIMI_K2 = section(
-    begin=b"<|tool_calls_section_begin|>",
-    end=_KIMI_END,
+    begins=_KIMI_BEGINS,
+    ends=_KIMI_ENDS,
     call_begin=_KIMI_CALL,
     call_end=_KIMI_CALL_END,
     eos=b"<|im_end|>",
     head=_kimi_head,
+    fences=(b"```json", b"```"),
     call_id=_kimi_id,
 ).showing(_KIMI_SEPARATOR)
 
