@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import random
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from sglrouter.output.formats.program import Format
@@ -88,6 +90,45 @@ VALUES: dict[str, Any] = {
     "False": False,
     "Paris": "Paris",
     "()": [],
+    # Prefixes, joined literals, and every escape.
+    r"r'\d+\''": r"\d+\'",
+    r"Rb'\n'": r"\n",
+    r"b'a\xe9\u00e9'": "aé\\u00e9",
+    "u'x'": "x",
+    "f'no {{name}}'": "no {name}",
+    "f'{name!r}: {1 + 1}'": "{name!r}: {1 + 1}",
+    "'a' 'b'\n r'\\c'": "ab\\c",
+    "('a'\n 'b')": "ab",
+    "'a' + 'b'": "ab",
+    r"'\101\7\0\a\v\N{BULLET}\N{no such}'": "A\x07\0\a\v•\\N{no such}",
+    "'over\\\n lines'": "over lines",
+    # Numbers, sets, parentheses.
+    "0x1F": 31,
+    "0o17": 15,
+    "-0b101": -5,
+    "+5": 5,
+    "- 5": -5,
+    ".5": 0.5,
+    "1_0.5e0": 10.5,
+    "{1, 'b', None}": [1, "b", None],
+    "{'a'}": ["a"],
+    "{(1, 2), (3,)}": [[1, 2], [3]],
+    "set()": [],
+    "(1)": 1,
+    "((1, 2), [(3)])": [[1, 2], [3]],
+    "{True: 1, None: 2, 1.5: 3, }": {"true": 1, "null": 2, "1.5": 3},
+    # What is no literal is its text.
+    "os.path": "os.path",
+    "2 + 2": "2 + 2",
+    "1 < 2": "1 < 2",
+    "1j": "1j",
+    "007": "007",
+    "1__0": "1__0",
+    "'a' + x": "'a' + x",
+    "'%s' % (x, y)": "'%s' % (x, y)",
+    "[count('x, (', 1), 2]": ["count('x, (', 1)", 2],
+    "x if y else 'z'": "x if y else 'z'",
+    "{'a': f(b=1)}": {"a": "f(b=1)"},
     "{}": {},
     "') ] }</function_calls><|python_end|><|tool_call_end|>'": (
         ") ] }</function_calls><|python_end|><|tool_call_end|>"
@@ -109,27 +150,63 @@ def test_an_argument_is_what_its_first_value_says(form: Format, wrap: Any) -> No
     assert reads(form, wrap([code])) == ("", [("book", {"pages": 1, "price": 3})])
 
 
+LONG = "x" * 100
+
+
 @families
 @pytest.mark.parametrize(
     ("written", "arguments", "rest"),
     [
-        ("book(pages=1, 2)", {"pages": 1}, ", 2)"),
-        ("book(pages=1, **more)", {"pages": 1}, ", **more)"),
-        ("book(pages=count('x'))", {"pages": "count"}, "('x'))"),
-        ("book(pages=[count(1), 2])", {"pages": ["count"]}, "(1), 2])"),
-        ("book(pages=, lent=True)", {"pages": None, "lent": True}, ""),
-        ("book(pages=[1, lent=True)", {"pages": [1, "lent=True"]}, ""),
-        ("book(shelf={1, 2})", {"shelf": {"1": None}}, ", 2})"),
-        ("book(title='a' 'b')", {"title": "a"}, " 'b')"),
+        ("book(pages=1, 2)", '{"pages": 1', ", 2)"),
+        ("book(pages=1, **more)", '{"pages": 1', ", **more)"),
+        ("book(tags=[1, 2][0], pages=1)", '{"tags": [1, 2]', "[0], pages=1)"),
+        ("book(shelf={(1, 2): 3})", '{"shelf": [[1, 2]', ": 3})"),
+        (f"book(title='{LONG}' + x)", f'{{"title": "{LONG}', "+ x)"),
     ],
 )
-def test_what_is_no_literal_ends_the_call(
-    form: Format, wrap: Any, written: str, arguments: Any, rest: str
+def test_an_argument_that_breaks_leaves_its_call_incomplete(
+    form: Format, wrap: Any, written: str, arguments: str, rest: str
 ) -> None:
-    content, calls = reads(form, wrap([written]))
-    assert calls == [("book", arguments)]
-    if rest:
-        assert content.strip().startswith(rest.strip())
+    result = read_every_way(reading_of(form), wrap([written]))
+    assert [(call.name, call.arguments) for call in result.calls] == [("book", arguments)]
+    assert result.completed == 0
+    assert result.content.strip().startswith(rest)
+
+
+@families
+@pytest.mark.parametrize(
+    ("written", "arguments"),
+    [
+        ("book(pages=, lent=True)", {"pages": None, "lent": True}),
+        ("book(pages=[1, lent=True)", {"pages": [1, "lent=True"]}),
+        ("book(pages=1 lent=True title = 'x')", {"pages": 1, "lent": True, "title": "x"}),
+        (
+            "book(title='Emma' pages=(1, 2) lent=None)",
+            {"title": "Emma", "pages": [1, 2], "lent": None},
+        ),
+    ],
+)
+def test_commas_and_brackets_that_were_forgotten(
+    form: Format, wrap: Any, written: str, arguments: Any
+) -> None:
+    assert reads(form, wrap([written])) == ("", [("book", arguments)])
+
+
+@marked_families
+@pytest.mark.parametrize("stray", [")", "]", "}", "\n```", "]]\n"])
+def test_what_is_left_over_behind_a_call_does_not_show(form: Format, wrap: Any, stray: str) -> None:
+    text = f"{form.markers[0]}[{BOOK}]{stray}{form.markers[1]} Done."
+    assert reads(form, text) == (" Done.", [EMMA])
+    text = f"{form.markers[0]}[{BOOK}{form.markers[1]} Done."
+    assert reads(form, text) == (" Done.", [EMMA])
+    text = f"{form.markers[0]}{BOOK.removesuffix(')')}{form.markers[1]} Done."
+    assert reads(form, text) == (" Done.", [EMMA])
+
+
+@marked_families
+def test_calls_in_a_fence(form: Format, wrap: Any) -> None:
+    text = f"{form.markers[0]}```python\n[{BOOK}]\n```{form.markers[1]}"
+    assert reads(form, text) == ("", [EMMA])
 
 
 @marked_families
@@ -238,8 +315,9 @@ def test_what_is_cut_off_stays_as_far_as_it_was(form: Format, wrap: Any) -> None
 
 @families
 def test_a_long_string_arrives_as_it_is_written(form: Format, wrap: Any) -> None:
-    text, _, _ = wrap(["note(text='abcdef')"]).partition("f')")
-    assert read(reading_of(form), [text]).calls[0].arguments == '{"text": "abcde'
+    # Until then it may turn out to be part of an expression.
+    text, _, _ = wrap([f"note(text='{'abcdef' * 20}')"]).partition("f')")
+    assert read(reading_of(form), [text]).calls[0].arguments == f'{{"text": "{"abcdef" * 20}'[:-1]
 
 
 def test_brackets_without_an_end_take_linear_time() -> None:
@@ -267,6 +345,63 @@ def test_what_python_writes_is_read_back(form: Format, wrap: Any, calls: Any, se
     parts = [text[a:b] for a, b in zip([0, *ends], [*ends, len(text)], strict=True)]
     result = read(reading_of(form), parts)
     assert (result.content, parsed(result)) == ("", [(name, dict(a)) for name, a in calls])
+
+
+def plain(value: Any) -> Any:
+    """A value of Python as JSON has it."""
+    if isinstance(value, dict):
+        return {str(plain(key)): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return list(map(plain, value))
+    return value.decode("latin-1") if isinstance(value, bytes) else value
+
+
+def quoted(text: str, prefix: str, quote: str) -> str:
+    """A literal with this text in it, escaped no more than it has to be."""
+    return f"{prefix}{quote}{text}{quote}"
+
+
+LITERALS = st.builds(
+    quoted,
+    st.text(st.sampled_from("ab é\\nxuNU01{}'\"d😀"), max_size=8),
+    st.sampled_from(["", "r", "R", "u", "f", "b", "rb", "bR", "fr"]),
+    st.sampled_from(["'", '"', "'''", '"""']),
+)
+NUMERALS = st.sampled_from(
+    ["0", "-1", "+2", "0x_fF", "0b1", "0O7", "1_000", "1.", ".5", "1e3", "-1E-2", "- 3", "00"]
+)
+WRITTEN = st.recursive(
+    LITERALS
+    | NUMERALS
+    | st.sampled_from(["None", "True", "False", "()", "[]", "{}"])
+    | st.lists(LITERALS, min_size=1, max_size=3).map(" ".join),
+    lambda inner: (
+        st.lists(inner, max_size=3).map(lambda items: f"[{', '.join(items)}]")
+        | st.lists(inner, max_size=3).map(lambda items: f"({' , '.join(items)})")
+        | st.lists(st.tuples(LITERALS, inner), max_size=3).map(
+            lambda items: "{" + ", ".join(f"{key} : {item}" for key, item in items) + "}"
+        )
+    ),
+    max_leaves=5,
+)
+
+
+@soak
+@given(written=WRITTEN, seed=st.integers())
+def test_a_literal_is_what_python_reads(written: str, seed: int) -> None:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            value = plain(ast.literal_eval(written))
+    except (ValueError, SyntaxError, TypeError):
+        assume(False)
+    text = f"<|tool_call_start|>[note(text={written}, n=1)]<|tool_call_end|>"
+    dice = random.Random(seed)
+    ends = sorted(dice.sample(range(len(text) + 1), min(len(text), 6)))
+    parts = [text[a:b] for a, b in zip([0, *ends], [*ends, len(text)], strict=True)]
+    for pieces in (parts, [text], list(text)):
+        result = read(reading_of(LFM2), pieces)
+        assert (result.content, parsed(result)) == ("", [("note", {"text": value, "n": 1})])
 
 
 @families
