@@ -81,6 +81,7 @@ def reasoning_program(
     until_closed = Pass(REASONING, stops, recorded=bool(answers))
     beginning = Read(stops, limit=_DOUBTFUL, peek=True) if answers else None
     stop = Match(stops)
+    closer = Read(closers, limit=_TELLING) if closers else None
     remainder = Pass(CONTENT, (*closers, *interrupts, *answers)) if answers else REST
 
     def thoughts(parser: OutputParser) -> Program:
@@ -127,7 +128,7 @@ def reasoning_program(
         if not opened and inside:
             opened = True
             if as_json:
-                opened = not (yield from _is_json(parser))
+                opened = not (yield from _is_json(parser, closer))
                 parser.rewind()
             if opened:
                 yield PEEK
@@ -140,16 +141,25 @@ def reasoning_program(
     return program
 
 
-def _is_json(parser: OutputParser) -> Generator[Operation, Any, bool]:
+def _is_json(parser: OutputParser, closer: Read | None) -> Generator[Operation, Any, bool]:
     """Whether the text is JSON, as far as it is looked at: thoughts soon are not.
 
     Engines differ: some begin with the grammar at once, whatever the prompt has opened, and
     others wait for the reasoning to end. So thoughts may begin with a bracket or a number,
     and an answer may hold the marker that ends them.
+
+    Args:
+        parser: At the beginning, which is marked.
+        closer: Looks for what ends reasoning.
     """
     if (yield PEEK) not in _JSON_STARTS:
         return False
     whole = yield _SKIP_BEGINNING
+    if whole is None and parser.ended and closer is not None:
+        # Either an answer or the thoughts were cut off in a string.
+        parser.rewind()
+        parser.mark()
+        return (yield closer) is None
     return whole is None or (whole and (yield PEEK) == b"")
 
 

@@ -104,3 +104,74 @@ def test_reasoning_may_stay_in_the_content_with_the_opener_it_lacks() -> None:
     reading = Reading(reasoning=reasoning, calls=TOOL_FORMATS["qwen25"], tools=TOOLS)
     result = read_every_way(reading, f"a</think>b{CALL}")
     assert (result.content, len(result.calls)) == ("<think>a</think>b", 1)
+
+
+@pytest.mark.parametrize("answer", ['{"answer": "17"}', "[1, 2]", '"17"', "17", "true", "null"])
+@pytest.mark.parametrize("name", ["qwen3", "deepseek-r1", "gemma4", "kimi_k3"])
+def test_under_a_grammar_the_end_of_the_thoughts_tells_them_from_the_answer(
+    name: str, answer: str
+) -> None:
+    reasoning = REASONING_FORMATS[name]
+    reading = Reading(reasoning=reasoning, inside=True, as_json=True)
+    for thought in (
+        "[1] is what I was given.\n",
+        '{"a": 1} was the example',
+        "{curly} braces",
+        '"17", he said',
+        "17",
+        "17 is prime. é",
+        "- so",
+        "true or false",
+        "not that {",
+        '{"a": "b',
+        "[[[[[",
+    ):
+        result = read_every_way(reading, f"{thought}{reasoning.closers[0]}\n\n{answer}")
+        assert (result.reasoning, result.content) == (thought, f"\n\n{answer}")
+    # An engine that begins with the grammar at once.
+    assert read_every_way(reading, answer)[:2] == (answer, "")
+    held = f'{{"a": "{"x" * 600}</think>"}}'
+    assert read_every_way(reading, held)[:2] == (held, "")
+
+
+def test_an_answer_under_a_grammar_is_held_back_no_longer_than_it_takes_to_tell() -> None:
+    parser = Reading(reasoning=REASONING_FORMATS["qwen3"], inside=True, as_json=True).parser()
+    assert parser is not None
+    answer = b'{"a": "' + b"x" * 506
+    parser.feed(answer[:512])
+    assert parser.take() == (b"", b"", [])
+    parser.feed(answer[512:])
+    assert parser.take() == (answer, b"", [])
+
+
+K3 = Reading(
+    reasoning=REASONING_FORMATS["kimi_k3"], calls=TOOL_FORMATS["kimi_k3"], tools=TOOLS, inside=True
+)
+K3_END = "<|close|>response<|sep|><|close|>message<|sep|>"
+K3_CALL = '<|open|>call tool="f" index="1"<|sep|><|close|>call<|sep|>'
+
+
+@pytest.mark.parametrize("reading", [K3, Reading(reasoning=K3.reasoning, inside=True)])
+@pytest.mark.parametrize("end", [K3_END, "<|close|>response<|sep|>", "<|close|>message<|sep|>"])
+def test_an_answer_without_thoughts_is_content(reading: Reading, end: str) -> None:
+    result = read_every_way(reading, f"The answer is 4.{end}")
+    assert (result.content, result.reasoning) == ("The answer is 4.", "")
+    # A long one has begun to go out as reasoning, and stays that, too.
+    long = "The answer is é. " * 20
+    result = read_every_way(reading, long + end)
+    assert (result.content, result.reasoning) == (long, long)
+
+
+@pytest.mark.parametrize("length", [1, 90, 95, 96, 97, 400])
+def test_other_elements_end_the_thoughts_as_well(length: int) -> None:
+    thought = "é" * length
+    for between in ("<|close|>think<|sep|>", ""):
+        for start in ("<|open|>response<|sep|>", "<|open|>message<|sep|><|open|>response<|sep|>"):
+            result = read_every_way(K3, f"{thought}{between}{start}Hi.{K3_END}")
+            assert (result.content, result.reasoning) == ("Hi.", thought)
+        for calls in (f"<|open|>tools<|sep|>{K3_CALL}<|close|>tools<|sep|>", K3_CALL):
+            result = read_every_way(K3, f"{thought}{between}{calls}<|close|>message<|sep|>")
+            assert (result.content, result.reasoning) == ("", thought)
+            assert [call.name for call in result.calls] == ["f"]
+    result = read_every_way(K3, thought)
+    assert (result.content, result.reasoning) == ("", thought)

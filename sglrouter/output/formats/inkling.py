@@ -68,6 +68,8 @@ def _program(parser: OutputParser, _tools: Tools) -> Program:
         following = _TEXT
 
 
-INKLING = Format(_program, tuple(marker.decode() for marker in _MARKERS), every_answer=True, reasons=True)
+INKLING = Format(
+    _program, tuple(marker.decode() for marker in _MARKERS), every_answer=True, reasons=True
+)
 
 FORMATS = {"inkling": INKLING}

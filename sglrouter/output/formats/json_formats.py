@@ -130,9 +130,7 @@ def _xlam(parser: OutputParser, tools: Tools) -> Program:
     yield from _XLAM_CALLS.program(parser, tools)
 
 
-XLAM = Format(
-    _xlam, (*_XLAM_CALLS.markers, _THINK.decode(), _THINK_END.decode()), reasons=True
-)
+XLAM = Format(_xlam, (*_XLAM_CALLS.markers, _THINK.decode(), _THINK_END.decode()), reasons=True)
 
 FORMATS = {
     "hermes": HERMES,

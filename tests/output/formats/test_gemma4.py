@@ -87,12 +87,44 @@ def test_a_block_without_a_call_is_content(inner: str) -> None:
     [
         ("call:book{tags:[1,2}", {"tags": [1, 2]}, ""),
         ("call:book{tags:[1<tool_call|>", {"tags": [1]}, ""),
-        ("call:book{pages:1}}", {"pages": 1}, "}"),
-        (f"call:book{{title:{Q}a{Q}b}}", {"title": "a"}, "b}"),
+        ("call:book{pages:1}}", {"pages": 1}, ""),
+        ("call:book{pages:1}} and", {"pages": 1}, "} and"),
     ],
 )
 def test_arguments_that_break_off_are_closed(call: str, arguments: Any, rest: str) -> None:
     assert reads(GEMMA4, block(call)) == (rest, [("book", arguments)])
+
+
+def test_arguments_that_are_something_else_leave_the_call_incomplete() -> None:
+    text = block(f"call:book{{title:{Q}a{Q}b, c}}")
+    result = read_every_way(reading_of(GEMMA4), text)
+    assert [call.arguments for call in result.calls] == ['{"title": "a"']
+    assert (result.content, result.completed) == ("b, c}", 0)
+
+
+@pytest.mark.parametrize(
+    ("written", "arguments"),
+    [
+        (f"{{command:{Q}look{Q}angle:90}}", {"command": "look", "angle": 90}),
+        (f"{{command:{Q}look{Q} {Q}an angle{Q}:90}}", {"command": "look", "an angle": 90}),
+        (f"{{angle:90 on:true command:{Q}look{Q}}}", {"angle": 90, "on": True, "command": "look"}),
+        (f"{{tags:[{Q}a{Q}{Q}b{Q}]at:{{x:1}}y:2}}", {"tags": ["a", "b"], "at": {"x": 1}, "y": 2}),
+        (f"{{command:{Q}look{Q}{Q},angle:90}}", {"command": "look", "angle": 90}),
+        (f"{{command:{Q}look{Q}{Q} }}", {"command": "look"}),
+        ("{at:10 to 11:30}", {"at": "10 to 11:30"}),
+    ],
+)
+def test_commas_forgotten_and_markers_too_many(written: str, arguments: Any) -> None:
+    assert reads(GEMMA4, block(f"call:go{written}")) == ("", [("go", arguments)])
+
+
+@pytest.mark.parametrize("again", ["2", f"{Q}x{Q}", "{a:1}", "[1]", "true", ""])
+def test_a_key_comes_once(again: str) -> None:
+    text = block(f"call:go{{a:1,b:{{a:1}},a:{again},c:2}}")
+    (call,) = read_every_way(reading_of(GEMMA4), text).calls
+    assert call.arguments == '{"a": 1, "b": {"a": 1}, "c": 2}'
+    text = block(f"call:go{{a:1,a:{again}}}")
+    assert read(reading_of(GEMMA4), [text]).calls[0].arguments == '{"a": 1}'
 
 
 def test_a_block_that_is_not_closed() -> None:

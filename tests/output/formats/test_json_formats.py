@@ -177,6 +177,31 @@ def test_calls_made_up_and_cut_at_random(family: Family) -> None:
     check()
 
 
+@marked_families
+@pytest.mark.parametrize("stray", ["}", "]", "}}\n", "\n```", '"'])
+def test_what_is_left_over_behind_a_call_does_not_show(family: Family, stray: str) -> None:
+    block = family.block([EMMA])
+    end = max(block.rfind("}"), block.rfind("]") if block.endswith("]") else -1) + 1
+    assert reads(family.form, block[:end] + stray + block[end:]) == ("", [EMMA])
+
+
+@families
+def test_commas_between_members_may_be_missing(family: Family) -> None:
+    block = family.block([("book", {"title": "Emma", "pages": 474})])
+    for quote in "\"'":
+        block = block.replace(f"Emma{quote}, {quote}pages", f"Emma{quote} {quote}pages")
+    if family.value is not repr:
+        assert reads(family.form, block) == ("", [("book", {"title": "Emma", "pages": 474})])
+
+
+@marked_families
+def test_a_value_that_breaks_off_leaves_its_call_incomplete(family: Family) -> None:
+    block = family.block([("note", {"text": "QUOTE"})]).replace("QUOTE", 'a" b "c')
+    result = read_every_way(reading_of(family.form), block.replace("'a\" b \"c'", "'a' b 'c'"))
+    assert [call.name for call in result.calls] == ["note"]
+    assert result.completed == 0
+
+
 # Hermes stands for all that have a marker at either end.
 
 HERMES = FAMILIES["hermes"].form

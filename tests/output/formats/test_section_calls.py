@@ -104,6 +104,15 @@ def kimi(head: str, arguments: str = "{}") -> str:
         ("functions.mcp.find-it:0", "mcp.find-it", DOTTED),
         ("functions.default.now:0", "now", DOTTED),
         ("functions.who:x", "who:x", TOOLS),
+        # Without a dot, a colon, a number; and what only looks like a number.
+        ("functionsnow:0", "now", TOOLS),
+        ("functions.now0", "now", TOOLS),
+        ("functions.now:", "now", TOOLS),
+        ("functions_now_3", "now", TOOLS),
+        ("functions now:1", "now", TOOLS),
+        ("now", "now", TOOLS),
+        ("functions.get0", "get0", Tools([{"name": "get"}, {"name": "get0"}])),
+        ("nowhere:0", "nowhere", TOOLS),
     ],
 )
 def test_kimi_names(head: str, name: str, tools: Tools) -> None:
@@ -111,7 +120,20 @@ def test_kimi_names(head: str, name: str, tools: Tools) -> None:
 
 
 @pytest.mark.parametrize(
-    "head", ["call00007", "7", ":0", "functions.:0", "call_3", "functions:1", ""]
+    "head",
+    [
+        "call00007",
+        "7",
+        ":0",
+        "functions.:0",
+        "call_3",
+        "functions:1",
+        "",
+        "call_a1B2c3",
+        "chatcmpl-tool-0af3",
+        "toolu_01X:0",
+        "9f86d081-884c-4d65-9a2f-eaa0c55ad015",
+    ],
 )
 def test_a_kimi_call_that_has_only_a_counter(head: str) -> None:
     only = Tools([{"name": "now"}])
@@ -141,3 +163,50 @@ def test_a_kimi_call_whose_name_was_to_be_inferred_is_dropped_if_cut_off() -> No
     text = f'{K_BEGIN}{K_CALL}7{K_SEPARATOR}{{"pages": 1'
     result = read_every_way(Reading(calls=KIMI_K2, tools=TOOLS), text)
     assert (result.content, result.calls) == ("", [])
+
+
+def test_required_parameters_tell_functions_apart() -> None:
+    def tool(name: str, *required: str) -> dict[str, object]:
+        properties = {"city": {"type": "string"}, name: {"type": "string"}}
+        parameters = {"properties": properties, "required": list(required)}
+        return {"name": name, "parameters": parameters}
+
+    tools = Tools([tool("get", "city"), tool("put", "city", "put")])
+    assert reads(KIMI_K2, kimi("call_x", '{"city": "Rome"}'), tools) == (
+        "",
+        [("get", {"city": "Rome"})],
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<|tool_call_section_begin|>{call}<|tool_call_section_end|>",
+        "<|tool_call_section_begin|>{call}<|tool_calls_section_end|>",
+        "{begin}{call}}}{end}",
+        "{begin}{call}\n```\n{end}",
+        "{begin}{fenced}{end}",
+        "{begin}{glued}{end}",
+    ],
+)
+def test_kimi_calls_that_are_not_quite_right(text: str) -> None:
+    head, arguments = "functions.note:0", '{"text": "a"}'
+    text = text.format(
+        begin=K_BEGIN,
+        end=K_END,
+        call=f"{K_CALL}{head}{K_SEPARATOR}{arguments}",
+        fenced=f"{K_CALL}{head}{K_SEPARATOR}```json\n{arguments}\n```{K_CALL_END}",
+        glued=f"{K_CALL}{head}{arguments}{K_CALL_END}",
+    )
+    assert reads(KIMI_K2, f"Hm.{text} Done.") == ("Hm. Done.", [("note", {"text": "a"})])
+
+
+def test_arguments_that_are_no_json_leave_the_call_incomplete() -> None:
+    for arguments, given, rest in (
+        ('{"text": "a"b"}', '{"text": "a"', 'b"}'),
+        ("text=a", "", "text=a"),
+    ):
+        text = f"{K_BEGIN}{K_CALL}functions.note:0{K_SEPARATOR}{arguments}{K_CALL_END}{K_END}"
+        result = read_every_way(Reading(calls=KIMI_K2, tools=TOOLS), text)
+        assert [call.arguments for call in result.calls] == [given]
+        assert (result.content, result.completed) == (rest, 0)
