@@ -62,14 +62,26 @@ What holds for all of them:
   Markers never show.
 - Names come first, arguments as they are written, and what has been sent is never taken back.
   Arguments are strict JSON even where the model writes single quotes, `True`, trailing commas, or
-  line ends in strings. Formats that write values without quotes are typed by the tool's JSON
+  line ends in strings, or forgets a comma or the last brackets. Formats that write values without quotes are typed by the tool's JSON
   schema: a declared string stays a string.
+- Arguments in Python code may be any literal: raw, byte and format strings, joined strings, sets,
+  numbers in any base. Bytes become the characters of their numbers. What is no literal is the text
+  it is written with, such as `x + 1`: nothing is computed.
+- An argument that is nothing of this leaves its call incomplete, and `finish_reason` is not
+  `tool_calls`; what the model wrote there is content.
 - An answer that is cut off delivers the arguments so far, and its `finish_reason` stays `length`.
 - A call of a function that the request does not have is passed on, since agents answer it;
   `unknown_tools = "drop"` drops it. Formats without markers know the request's own functions
   only: any other text of that form is the answer.
 - Reasoning begins where the prompt says: at its end a template opens the reasoning or skips it.
-  Else it begins with the answer's first word.
+  Else it begins with the answer's first word. Under a JSON grammar, text after an opened prompt is
+  the answer if its first 512 bytes are JSON and nothing else, and reasoning otherwise: engines
+  differ in whether the grammar waits for the reasoning to end.
+- A Kimi K3 that answers without thinking has its text moved to the content. What is longer than 96
+  bytes has begun to go out as reasoning by then, and is in both.
+- An id of Kimi K2's that names no function is told by the arguments, where one tool alone has them.
+- `reasoning_tokens` counts up to the token that completes the closing marker, or all tokens where
+  none comes, however the answer arrives; the engine's own count, where it is greater.
 - With `tool_choice` `none`, and without tools, calls are not looked for.
 
 ## Tool calls
