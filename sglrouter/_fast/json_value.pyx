@@ -32,7 +32,7 @@ cdef enum:
     VALUE_DONE = 8
 
     DEEPEST = 1000
-    # How far is looked ahead for a key and its colon.
+    # How far is looked ahead for a key and its colon, and how long a number before it may be.
     LONGEST_KEY = 64
     MOST_SPACE = 16
 
@@ -353,7 +353,10 @@ cdef class JsonValue:
                     self.token.size -= 1
                 self._end_token()
                 return WENT_ON
-            if is_space(byte) and self.state == IN_TOKEN and self._top() == 0x7B:
+            if (
+                is_space(byte) and self.state == IN_TOKEN and self._top() == 0x7B
+                and self.token.size <= LONGEST_KEY
+            ):
                 named = self._name_at(self.inbox.at)
                 if named < 0:
                     return INCOMPLETE
