@@ -95,8 +95,8 @@ class Sample:
         starts: Where each token of the last delta's logprobs begins: in which byte of all
             text so far.
         by_token: Whether `texts` has to say what each token has come to.
-        texts: The last delta's text, in pieces: with `by_token` one for each token, then
-            what the end has added.
+        texts: With `by_token` the last delta's text in pieces: one for each token, then what
+            the end has added.
         failure: What went wrong, once the sample cannot be completed.
         finish_reason: "stop" or "length" once the sample is complete, "abort" if it was
             ended by abort().
@@ -152,7 +152,7 @@ class Sample:
         self._kept_starts: list[int] = []
         self._input_logprobs: list[PromptLogprob] | None = None
         self._gathers = self._by_position or input_logprobs or logprobs
-        self._fresh = 0  # pieces of the last delta that have come from tokens
+        self._fresh: list[bytes] = []  # what each token of the last delta has been decoded to
         self._aborted = False
         self.failure: RouterError | None = None
         self.finish_reason: str | None = None
@@ -165,7 +165,6 @@ class Sample:
         or bad, is in the delta.
         """
         reader = self._reader
-        self.texts = []
         try:
             for message in messages:
                 reader.feed(message)
@@ -174,28 +173,31 @@ class Sample:
         if reader.failure is not None:
             detail, status = reader.failure
             self.failure = from_engine_response(status, detail)
-        decoder = self._decoder
-        texts = decoder.feed_each(reader) if self.by_token else [decoder.feed(reader)]
-        self._fresh = len(texts)
+        if self.by_token:
+            text = b""
+            self.texts = []
+            self._fresh = self._decoder.feed_each(reader)
+        else:
+            text = self._decoder.feed(reader)
         if self.failure is None and reader.finish_reason not in _GOOD_ENDS:
             self.failure = _bad_end(reader.finish_reason)
         if self.failure is not None:
-            delta = _NOTHING if self.stopped else self._pass_on(texts)
+            delta = _NOTHING if self.stopped else self._pass_on(text)
             if self.stopped:
                 # The text was whole before the failure.
                 self.failure = None
                 self._end_at_stop_string()
             return delta
         if reader.finish_reason is not None:
-            return self._finish(texts, reader.finish_reason)
+            return self._finish(text, reader.finish_reason)
         if self._aborted:
-            return self._finish(texts, "abort")
+            return self._finish(text, "abort")
         if self.stopped and messages:
             # The engine sees a stop string when we do, and says so at once. This one
             # goes on, so it never will.
             self._end_at_stop_string()
             return _NOTHING
-        return self._pass_on(texts)
+        return self._pass_on(text)
 
     def cut(self) -> None:
         """Ends it here, as if the model had; does nothing to one that has ended."""
@@ -217,7 +219,7 @@ class Sample:
         if count is None:
             reader.reasoning_seen = reader.completion_tokens
         else:
-            reader.reasoning_seen = reader.received - max(self._fresh - count, 0)
+            reader.reasoning_seen = reader.received - max(len(self._fresh) - count, 0)
 
     def sink(
         self,
@@ -317,12 +319,12 @@ class Sample:
         end = self._released + (0 if self._keep_stop else len(matcher.matched))
         return gathered[: bisect_left(self._kept_starts, end)]
 
-    def _finish(self, texts: list[bytes], reason: str) -> Delta:
+    def _finish(self, text: bytes, reason: str) -> Delta:
         matched = self._reader.matched_stop
         # A stop token is part of the text only if asked for, or if something else
         # (the length) is what ended the sample.
-        texts.append(self._decoder.finish(reason != "length" and not self._keep_stop))
-        delta = _NOTHING if self.stopped else self._pass_on(texts, last=True)
+        text += self._decoder.finish(reason != "length" and not self._keep_stop)
+        delta = _NOTHING if self.stopped else self._pass_on(text, last=True)
         if self.stopped:
             self._end_at_stop_string()
         else:
@@ -330,17 +332,25 @@ class Sample:
             self.matched_stop = matched
         return delta
 
-    def _pass_on(self, texts: list[bytes], *, last: bool = False) -> Delta:
+    def _pass_on(self, text: bytes, *, last: bool = False) -> Delta:
         matcher = self._matcher
+        if self.by_token:
+            text = self._pass_on_each(text, last)
+        elif matcher is not None:
+            text = matcher.feed(text) + (matcher.finish() if last else b"")
+        if not self._gathers:
+            return Delta(text, [])
+        return Delta(text, self._gather(len(text), last))
+
+    def _pass_on_each(self, rest: bytes, last: bool) -> bytes:
+        """Passes on what each token has come to, and what the end has added."""
+        texts, matcher = [*self._fresh, rest], self._matcher
         if matcher is not None:
             texts = [matcher.feed(text) for text in texts]
             if last:
                 texts.append(matcher.finish())
         self.texts = texts
-        text = b"".join(texts)
-        if not self._gathers:
-            return Delta(text, [])
-        return Delta(text, self._gather(len(text), last))
+        return b"".join(texts)
 
     def _gather(self, text_size: int, last: bool) -> list[TokenLogprob]:
         """The tokens whose text has begun to go out; the rest waits with its text."""
