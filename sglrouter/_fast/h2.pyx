@@ -8,8 +8,13 @@ the streams that have news. nghttp2's parsing is trusted; its callbacks only cop
 
 Flow control: the connection's credit is returned at once, a stream's only when its
 owner has passed the messages on, so that a reader that stalls holds up its own stream,
-in bounded memory, and no other. A message larger than half the window is credited
+in bounded memory, and no other. A message that takes nearly half the window is credited
 while it arrives, or it never would, once those before it have been taken.
+
+A peer must never wait for credit while its stream has nothing left to take. Three parts
+of a window can then be without credit: what nghttp2 gathers before it sends an update
+(less than half), what was taken last (less than `little`, when a sink has taken it), and
+the beginning of a message (half, less `little`). Together they are less than a window.
 
 What a stream ends with is kept as facts (status line, trailers, reset code); what they
 mean to gRPC is decided by the owner. Streams may end while their owner writes as well as
@@ -101,7 +106,7 @@ cdef enum:
     CANCEL = 8
     READ_SIZE = 262144
     READS_AT_ONCE = 4
-    # Bytes of messages; a small part of what a stream's window allows.
+    # Bytes of messages whose credit can wait for the next ones.
     LITTLE = 16384
     PREFIX_SIZE = 5
     # More than any gRPC server sends: what is beyond is not kept.
@@ -185,7 +190,7 @@ cdef class Stream:
         self.waiting = 0
         if messages:
             self.messages = []
-        if self.session is not None and self.owed > self.session.window // 2:
+        if self.session is not None and self.owed > self.session.most_owed:
             credit += self.owed
             self.owed = 0
         if credit and not self.closed and self.session is not None:
@@ -196,20 +201,26 @@ cdef class Stream:
         """Gives its messages to the sink; returns whether nobody else need know of them."""
         if self.closed or self.broken is not None:
             return False
-        while self.messages:
+        if self.messages:
             if not self.sink.accept(self.messages):
                 return False
             self.take()
             # To take once more gives the credit back. That can wait for the next messages,
-            # unless the peer waits for it before it sends them.
-            if self.taken < LITTLE:
-                break
+            # unless it is so much that the peer may wait for it, or for a client that does
+            # not take what it is sent: who writes to it then takes again.
+            if self.holds_back and self.sink.is_ready():
+                self.take()
         return True
 
     cdef void forget_body(self) noexcept:
         """Lets go of the request, which is sent or never will be."""
         self.body = b""
         self.sent = 0
+
+    @property
+    def holds_back(self):
+        """Whether so much was taken that the peer may wait for it to be passed on."""
+        return self.session is not None and self.taken >= self.session.little
 
     @property
     def cut(self):
@@ -257,7 +268,7 @@ cdef class Stream:
                 self.owed = 0
                 self.length = 0
         # With others before it that nobody takes, it has to wait: a peer could go on for ever.
-        if self.owed > self.session.window // 2 and not self.messages:
+        if self.owed > self.session.most_owed and not self.messages:
             self.session._credit(self.id, self.owed)
             self.owed = 0
         return 0
@@ -324,6 +335,8 @@ cdef class Session:
     cdef object failure
     cdef object remark           # what nghttp2 says about the peer's last fault
     cdef object complaint        # why nghttp2 has ended the session
+    cdef Py_ssize_t little       # LITTLE, or less where the window is small
+    cdef Py_ssize_t most_owed    # of a message's beginning, without credit
     cdef readonly Py_ssize_t window
     cdef readonly Py_ssize_t max_message
     cdef readonly object goaway
@@ -339,6 +352,8 @@ cdef class Session:
         self.fd = fd
         self.authority = authority
         self.window = window
+        self.little = min(LITTLE, window // 16)
+        self.most_owed = window // 2 - self.little
         self.max_message = max_message
         self.streams = {}
         self.news = []

@@ -24,6 +24,10 @@ cdef class Sink:
         """Takes all of `messages`, or none and returns False."""
         return False
 
+    cdef bint is_ready(self) noexcept:
+        """Whether what it took is on its way, so that more may come."""
+        return True
+
 
 cdef class TextSink(Sink):
     """Writes the text of one choice to its client.
@@ -104,6 +108,9 @@ cdef class TextSink(Sink):
             self.failure = exc
             self.on_trouble()
         return True
+
+    cdef bint is_ready(self) noexcept:
+        return self.failure is None and not self.writer.kept
 
     cdef bytes _events(self, bytes text, list texts):
         """What new text comes to; maybe nothing yet.

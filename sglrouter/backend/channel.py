@@ -55,6 +55,10 @@ class Call(Protocol):
     def status(self) -> Status | None:
         """How the call ended, once it has; messages may still wait to be taken."""
 
+    @property
+    def holds_back(self) -> bool:
+        """Whether nothing more may come before the next take(), so much was taken last."""
+
     def listen(self, on_news: Callable[[], None] | None) -> bool:
         """Has `on_news` called instead of setting the event; None goes back to that.
 

@@ -66,8 +66,13 @@ class Generation:
 
     @property
     def silent(self) -> bool:
-        """Whether a running sample's call has ended: nothing more of it will be told."""
-        return any(call.status is not None for call in self._running.values())
+        """Whether nothing more of a running sample may be told before the next take().
+
+        Its call has ended, or so much was taken that the engine waits.
+        """
+        return any(
+            call.holds_back or call.status is not None for call in self._running.values()
+        )
 
     def wait(self, timeout: float | None = None) -> News:
         """Waits until something arrives and takes all that has.

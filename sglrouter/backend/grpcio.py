@@ -203,6 +203,11 @@ class GrpcioCall:
         """How the call ended, once it has."""
         return self._status
 
+    @property
+    def holds_back(self) -> bool:
+        """Never: what was taken has made room at once."""
+        return False
+
     def listen(self, on_news: Callable[[], None] | None) -> bool:  # noqa: ARG002
         """Not here: the reader is a thread of its own."""
         return False

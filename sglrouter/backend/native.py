@@ -257,6 +257,11 @@ class NativeCall:
         """How the call ended, once it has."""
         return self._status
 
+    @property
+    def holds_back(self) -> bool:
+        """Whether nothing more may come before the next take()."""
+        return self._stream is not None and self._stream.holds_back
+
     def listen(self, on_news: Callable[[], None] | None) -> bool:
         """Has `on_news` called from the event loop instead of setting the event."""
         self._listener = on_news

@@ -29,9 +29,6 @@ logger = logging.getLogger(__name__)
 
 HEARTBEAT = b": ping\n\n"
 
-# Bytes of messages; a small part of what a channel reads ahead.
-_LITTLE = 16 * 1024
-
 
 class EventStream(Iterator[bytes]):
     """Server-sent events of one answer, as the WSGI server iterates them.
@@ -214,10 +211,8 @@ class EventStream(Iterator[bytes]):
             if events:
                 self._send(client, events)
             # To take again gives the engine its credit back, or finds out how it failed.
-            # That can wait until there are news, unless there would be none: so much was
-            # taken that the engine waits, or a call has ended.
-            little = len(news) == 1 and sum(map(len, news[0][1])) < _LITTLE
-            if little and not self._generation.silent:
+            # That can wait until there are news, unless there would be none.
+            if not self._generation.silent:
                 return
 
     def _send(self, client: Client, events: bytes) -> None:

@@ -28,6 +28,11 @@ class SilentCall:
         """How it ended."""
         return self._status
 
+    @property
+    def holds_back(self) -> bool:
+        """Never."""
+        return False
+
     def listen(self, on_news: Callable[[], None] | None) -> bool:
         """Never calls it, though it may say that it will."""
         return self._listens

@@ -148,6 +148,8 @@ class Model:
 
     def __init__(self, window: int, longest: int) -> None:
         self.window = window
+        # A message that is longer may be credited while it arrives.
+        self.most_owed = window // 2 - min(16384, window // 16)
         self.longest = longest
         self.calls: dict[int, Call] = {}
         self._in_order = True
@@ -349,7 +351,7 @@ class Model:
             kept = sum(
                 PREFIX_SIZE + len(message)
                 for message in call.messages[call.passed_on :]
-                if PREFIX_SIZE + len(message) <= self.window // 2
+                if PREFIX_SIZE + len(message) <= self.most_owed
             )
             if not call.broken and self._is_short(call.rest):
                 kept += len(call.rest)
@@ -364,6 +366,7 @@ class Model:
         if self.is_in_order(call) and not call.broken:
             owed = call.flow - call.credited - len(call.rest)
             assert owed <= self.window // 2, "credit was lost"
+            assert call.flow - call.credited < self.window, "the peer waits for ever"
 
     def is_in_order(self, call: Call) -> bool:
         """Whether the call is beyond doubt open."""
@@ -384,4 +387,4 @@ class Model:
         if len(rest) < PREFIX_SIZE:
             return True
         size = int.from_bytes(rest[1:PREFIX_SIZE], "big")
-        return PREFIX_SIZE + size <= self.window // 2
+        return PREFIX_SIZE + size <= self.most_owed
