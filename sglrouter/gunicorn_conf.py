@@ -134,6 +134,7 @@ def post_worker_init(worker: Any) -> None:
         running.tell_others = _siblings.tell
     for engine in pool.engines:
         threading.Thread(target=engine.facts, name="engine-facts", daemon=True).start()
+    pool.watch()
 
 
 def worker_exit(_server: Any, worker: Any) -> None:

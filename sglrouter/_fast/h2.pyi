@@ -13,6 +13,7 @@ class Stream:
     reset_code: int
     broken: str | None
     touched: bool
+    begun: bool
     owner: Any
     sink: Sink | None
 

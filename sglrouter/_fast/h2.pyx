@@ -143,6 +143,7 @@ cdef class Stream:
         reset_code: The HTTP/2 error code it was closed with; 0 for a good end.
         broken: What is wrong with the gRPC framing, or None.
         touched: Whether any part of an answer has arrived.
+        begun: Whether its request has begun to be sent.
         sink: Gets the messages first, if there is one; what it takes is no news.
     """
 
@@ -158,7 +159,6 @@ cdef class Stream:
     cdef Py_ssize_t owed         # bytes of `partial` not credited yet
     cdef Py_ssize_t header_count
     cdef bint dirty
-    cdef bint begun              # its HEADERS are out
     cdef bint sent_all
     cdef readonly int32_t id
     cdef readonly dict headers
@@ -166,6 +166,7 @@ cdef class Stream:
     cdef readonly uint32_t reset_code
     cdef readonly str broken
     cdef readonly bint touched
+    cdef readonly bint begun
     cdef public object owner
     cdef public Sink sink
 

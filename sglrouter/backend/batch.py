@@ -9,19 +9,35 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from threading import Event
 from time import monotonic
+from typing import Protocol
 
-from sglrouter.backend.channel import Call, Channel, Metadata, sendable
+from sglrouter.backend.channel import Bell, Call, Metadata, sendable
 from sglrouter.errors import ClientGone, EngineError, from_grpc_status
 
 # How many calls of one request an engine has at a time.
 PARALLEL = 32
 
 
+class Caller(Protocol):
+    """A channel, or several to choose from."""
+
+    def stream(
+        self,
+        method: str,
+        request: bytes,
+        *,
+        timeout: float,
+        arrived: Bell,
+        metadata: Metadata = (),
+    ) -> Call:
+        """See Channel.stream()."""
+
+
 class Batch:
     """Makes calls and gives out their answers.
 
     Args:
-        channel: Where to.
+        caller: Where to.
         method: Full method path of all of them.
         requests: Their messages.
         timeout: Longest time in seconds for all together.
@@ -32,7 +48,7 @@ class Batch:
 
     def __init__(
         self,
-        channel: Channel,
+        caller: Caller,
         method: str,
         requests: Sequence[bytes],
         *,
@@ -41,7 +57,7 @@ class Batch:
         metadata: Metadata = (),
         parallel: int = PARALLEL,
     ) -> None:
-        self._channel = channel
+        self._caller = caller
         self._method = method
         self._requests = requests
         self._timeout = timeout
@@ -90,7 +106,7 @@ class Batch:
             raise ClientGone
         # Once there is no time left, a call ends at once.
         left = max(self._deadline - monotonic(), 0.0)
-        call = self._channel.stream(
+        call = self._caller.stream(
             self._method,
             self._requests[number],
             timeout=min(self._call_timeout, left),

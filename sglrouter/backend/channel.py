@@ -9,7 +9,6 @@ one request as well as an event loop that drains a socket before it wakes anybod
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from threading import Event
 from typing import NamedTuple, Protocol
 
 from sglrouter._fast.sink import Sink
@@ -29,16 +28,25 @@ class Status(NamedTuple):
         code: The gRPC status code's name, such as "OK" or "UNAVAILABLE".
         message: The peer's words, or the transport's.
         details: The peer's grpc-status-details-bin, as it came.
+        unseen: Whether the peer has surely not looked at the request: it may have another.
     """
 
     code: str
     message: str
     details: bytes = b""
+    unseen: bool = False
 
     @property
     def ok(self) -> bool:
         """Whether the call succeeded."""
         return self.code == "OK"
+
+
+class Bell(Protocol):
+    """What is set when there is something new: an event, or who passes it on."""
+
+    def set(self) -> None:
+        """There is something new. Called from any thread, and must not block."""
 
 
 class Call(Protocol):
@@ -92,7 +100,7 @@ class Channel(Protocol):
         request: bytes,
         *,
         timeout: float,
-        arrived: Event,
+        arrived: Bell,
         metadata: Metadata = (),
     ) -> Call:
         """Starts a server-streaming call.
@@ -108,6 +116,10 @@ class Channel(Protocol):
     @property
     def connected(self) -> bool | None:
         """Whether the engine could be reached of late; None while nobody has tried."""
+
+    @property
+    def active(self) -> int:
+        """How many calls are under way."""
 
     def counts(self) -> Mapping[str, int]:
         """What the channel has done so far, by name; empty if it does not count."""

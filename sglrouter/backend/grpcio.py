@@ -19,7 +19,7 @@ from typing import Any
 import grpc
 
 from sglrouter._fast.sink import Sink
-from sglrouter.backend.channel import Metadata, Status
+from sglrouter.backend.channel import Bell, Metadata, Status
 from sglrouter.backend.channel_options import ChannelOptions
 from sglrouter.config import Endpoint
 
@@ -33,12 +33,27 @@ _OPTIONS = [
     ("grpc.enable_retries", 0),
     ("grpc.initial_reconnect_backoff_ms", 200),
     ("grpc.min_reconnect_backoff_ms", 200),
-    ("grpc.max_reconnect_backoff_ms", 5000),
+    ("grpc.max_reconnect_backoff_ms", 2000),
     # Channels to one engine must not share a connection behind our back.
     ("grpc.use_local_subchannel_pool", 1),
     # An engine that is silent for long is pinged all the while, not twice.
     ("grpc.http2.max_pings_without_data", 0),
 ]
+
+# grpcio tells by its words alone that a request has not left, or was not looked at.
+_UNSEEN = (
+    "failed to connect to all addresses",
+    "errors resolving ",
+    "DNS resolution failed",
+    "Name resolution failure",
+    "Stream refused by server",
+    "Received RST_STREAM with error code 7",
+    "GOAWAY received",
+)
+
+# Of an answer that is longer than MAX_MESSAGE, and of ENHANCE_YOUR_CALM.
+_TOO_LARGE = ("CLIENT: Received message larger than max", "Received message larger than max")
+_CALM = "Received RST_STREAM with error code 11"
 
 _prepared_for_gevent = False
 
@@ -76,8 +91,15 @@ class GrpcioChannel:
         )
         self._read_ahead = options.read_ahead
         self._connected: bool | None = None
+        self._counting = threading.Lock()
+        self._active = 0
         self._unary_methods: dict[str, Any] = {}
         self._stream_methods: dict[str, Any] = {}
+
+    def _on_end(self, status: Status) -> None:
+        with self._counting:
+            self._active -= 1
+        self._observe(status)
 
     def _observe(self, status: Status) -> None:
         # grpcio would tell by polling; the outcome of calls costs nothing.
@@ -112,7 +134,7 @@ class GrpcioChannel:
         request: bytes,
         *,
         timeout: float,
-        arrived: threading.Event,
+        arrived: Bell,
         metadata: Metadata = (),
     ) -> GrpcioCall:
         """Starts a server-streaming call."""
@@ -123,7 +145,14 @@ class GrpcioChannel:
             made = call(request, timeout=timeout, metadata=tuple(metadata))
         except ValueError as exc:
             made = _OnClosedChannel(str(exc))
-        return GrpcioCall(made, arrived, self._observe, self._read_ahead)
+        with self._counting:
+            self._active += 1
+        return GrpcioCall(made, arrived, self._on_end, self._read_ahead)
+
+    @property
+    def active(self) -> int:
+        """How many streaming calls are under way."""
+        return self._active
 
     def counts(self) -> Mapping[str, int]:
         """Nothing: grpcio keeps its figures to itself."""
@@ -156,7 +185,7 @@ class GrpcioCall:
     def __init__(
         self,
         call: Any,
-        arrived: threading.Event,
+        arrived: Bell,
         on_end: Callable[[Status], None],
         read_ahead: int,
     ) -> None:
@@ -172,8 +201,10 @@ class GrpcioCall:
         threading.Thread(target=self._read, name="grpcio-reader", daemon=True).start()
 
     def _read(self) -> None:
+        touched = False
         try:
             for message in self._call:
+                touched = True
                 self._messages.append(message)
                 self._arrived.set()
                 if len(self._messages) >= self._read_ahead:
@@ -181,6 +212,8 @@ class GrpcioCall:
             status = Status("OK", "")
         except grpc.RpcError as exc:
             status = _status(exc)
+            if touched:
+                status = status._replace(unseen=False)
         self._status = status
         self._on_end(status)
         self._arrived.set()
@@ -227,4 +260,21 @@ def _milliseconds(seconds: float) -> int:
 
 
 def _status(error: Any) -> Status:
-    return Status(error.code().name, error.details() or "")
+    code, words = error.code().name, error.details() or ""
+    if code == "RESOURCE_EXHAUSTED":
+        code = _unless_ours(words)
+    unseen = code == "UNAVAILABLE" and _bare(words).startswith(_UNSEEN)
+    return Status(code, words, unseen=unseen)
+
+
+def _bare(words: str) -> str:
+    """The reason alone: newer versions of grpcio put it in brackets."""
+    return words.removeprefix("Stream removed (").removeprefix("RST_STREAM (")
+
+
+def _unless_ours(words: str) -> str:
+    """What the transport calls exhausted and no engine does."""
+    words = _bare(words)
+    if words.startswith(_TOO_LARGE):
+        return "INTERNAL"
+    return "UNAVAILABLE" if words.startswith(_CALM) else "RESOURCE_EXHAUSTED"

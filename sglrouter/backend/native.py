@@ -19,14 +19,13 @@ import random
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
-from threading import Event
 
 import gevent
 from gevent.event import Event as Signal
 
 from sglrouter._fast.h2 import Stream
 from sglrouter._fast.sink import Sink
-from sglrouter.backend.channel import Metadata, Status
+from sglrouter.backend.channel import Bell, Metadata, Status
 from sglrouter.backend.channel_options import ChannelOptions
 from sglrouter.backend.native_connection import ChannelCounts, Connection, open_socket
 from sglrouter.backend.outcome import outcome
@@ -36,7 +35,7 @@ logger = logging.getLogger(__name__)
 
 MAX_CONNECTIONS = 8
 FIRST_BACKOFF = 0.2
-LONGEST_BACKOFF = 5.0
+LONGEST_BACKOFF = 2.0
 
 _REFUSED_STREAM = 7
 _DEFAULTS = ChannelOptions()
@@ -63,11 +62,16 @@ class NativeChannel:
         """Whether there is a connection; None while nobody has tried."""
         return True if any(each.usable for each in self._connections) else self._connected
 
+    @property
+    def active(self) -> int:
+        """How many calls are under way."""
+        return sum(each.session.active for each in self._connections)
+
     def counts(self) -> Mapping[str, int]:
         """What the channel has done so far, with the bytes of live connections."""
         counts = asdict(self.counts_so_far)
         counts["connections"] = len(self._connections)
-        counts["active"] = sum(each.session.active for each in self._connections)
+        counts["active"] = self.active
         counts["received"] += sum(each.session.received for each in self._connections)
         counts["sent"] += sum(each.session.sent for each in self._connections)
         return counts
@@ -104,7 +108,7 @@ class NativeChannel:
         request: bytes,
         *,
         timeout: float,
-        arrived: Event | Signal,
+        arrived: Bell,
         metadata: Metadata = (),
     ) -> NativeCall:
         """Starts a server-streaming call; waits only for a connection to be made."""
@@ -132,7 +136,11 @@ class NativeChannel:
             return
         if connection is None:
             reason = f"cannot connect to {self.endpoint}: {self._last_error}"
-            call.end(Status("UNAVAILABLE", "the channel was closed" if self._closed else reason))
+            call.end(
+                Status("UNAVAILABLE", "the channel was closed")
+                if self._closed
+                else Status("UNAVAILABLE", reason, unseen=True)
+            )
         elif call.status is None:
             connection.open(call)
 
@@ -218,7 +226,7 @@ class NativeCall:
         request: bytes,
         metadata: Metadata,
         timeout: float,
-        arrived: Event | Signal,
+        arrived: Bell,
     ) -> None:
         self._channel = channel
         self._method = method
@@ -306,9 +314,10 @@ class NativeCall:
                 self._channel.counts_so_far.resets += 1
             farewell = self._connection.farewell if self._connection is not None else ""
             if refused and farewell:
-                self.end(Status("UNAVAILABLE", f"the engine is going away: {farewell}"))
+                reason = f"the engine is going away: {farewell}"
+                self.end(Status("UNAVAILABLE", reason, unseen=True))
             else:
-                self.end(outcome(stream))
+                self.end(outcome(stream)._replace(unseen=refused))
 
     def expire(self) -> None:
         """The deadline is over."""

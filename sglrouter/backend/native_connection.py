@@ -163,7 +163,7 @@ class Connection:
         try:
             stream = self.session.open(*call.request_parts(), call)
         except SessionError as exc:
-            call.end(Status("UNAVAILABLE", str(exc)))
+            call.end(Status("UNAVAILABLE", str(exc), unseen=True))
             self._lose(str(exc))
             return
         self._used_up = stream.id >= LAST_STREAM_ID
@@ -287,7 +287,8 @@ class Connection:
         for stream in unfinished:
             try:
                 if stream.owner is not None:
-                    stream.owner.end(status)
+                    # One that waited for room has never left.
+                    stream.owner.end(status if stream.begun else status._replace(unseen=True))
             except Exception:
                 logger.exception("a call failed at its end")
         # Streams that had ended by themselves keep their own end.

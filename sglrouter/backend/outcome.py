@@ -12,11 +12,12 @@ from urllib.parse import unquote_to_bytes
 from sglrouter._fast.h2 import Stream, error_name
 from sglrouter.backend.channel import Status
 
-# HTTP/2 error code -> gRPC status, as gRPC over HTTP/2 has it.
+# HTTP/2 error code -> gRPC status, as gRPC over HTTP/2 has it; but for ENHANCE_YOUR_CALM,
+# which is about the connection: RESOURCE_EXHAUSTED would blame the client's own rate.
 _BY_RESET_CODE = {
     7: "UNAVAILABLE",  # REFUSED_STREAM
     8: "CANCELLED",  # CANCEL
-    11: "RESOURCE_EXHAUSTED",  # ENHANCE_YOUR_CALM
+    11: "UNAVAILABLE",  # ENHANCE_YOUR_CALM
     12: "PERMISSION_DENIED",  # INADEQUATE_SECURITY
 }
 _BY_HTTP_STATUS = {
@@ -54,8 +55,8 @@ def outcome(stream: Stream) -> Status:
     """What a stream's end means to gRPC."""
     headers = stream.headers
     if stream.broken is not None:
-        code = "RESOURCE_EXHAUSTED" if "larger" in stream.broken else "INTERNAL"
-        return Status(code, stream.broken)
+        # Nothing that the client could do about: that a message is too long, neither.
+        return Status("INTERNAL", stream.broken)
     status = _told_status(headers)
     # An answer that is reset after its OK has not come to its end.
     if status is not None and not (status.ok and stream.reset_code):

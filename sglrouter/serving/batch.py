@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from sglrouter.backend.batch import Batch
 from sglrouter.backend.channel import Metadata
-from sglrouter.backend.pool import Engine
+from sglrouter.backend.pool import Route
 from sglrouter.errors import BadRequest, RouterError
 from sglrouter.serving.inputs import taking_turns
 from sglrouter.serving.service import Service
@@ -66,12 +66,12 @@ class BatchAnswer:
 
 
 def batch_of(
-    service: Service, engine: Engine, method: str, requests: Sequence[bytes], metadata: Metadata
+    service: Service, route: Route, method: str, requests: Sequence[bytes], metadata: Metadata
 ) -> Batch:
     """Calls of an engine within the operator's deadlines."""
     settings = service.settings
     return Batch(
-        engine.channel,
+        route,
         method,
         requests,
         timeout=settings.request_timeout,

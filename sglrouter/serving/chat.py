@@ -122,7 +122,7 @@ class ChatServing:
         request = service.read(decode_chat_request, body)
         if stream is not None and request.stream is not stream:
             request = msgspec.structs.replace(request, stream=stream)
-        engine, facts = service.generator()
+        route, facts = service.generator()
         plan = self._plan(request, facts)
         readers = [self._choice(request, plan) for _ in range(plan.n)]
         head = Head(
@@ -132,7 +132,7 @@ class ChatServing:
         )
         names = names_of(request.rid, head.id)
         generation = service.generate(
-            engine,
+            route,
             dict(self._engine_request(request, plan) for _ in range(plan.n)),
             metadata,
             names,

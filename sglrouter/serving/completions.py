@@ -100,7 +100,7 @@ class CompletionServing:
         """
         service = self._service
         request = service.read(decode_completion_request, body)
-        engine, facts = service.generator()
+        route, facts = service.generator()
         plan = self._plan(request, facts)
         # The samples of one prompt beside each other.
         each = [work for work in plan.work for _ in range(plan.samples)]
@@ -112,7 +112,7 @@ class CompletionServing:
         )
         names = names_of(request.rid, head.id)
         generation = service.generate(
-            engine,
+            route,
             dict(_engine_request(request, plan, work) for work in each),
             metadata,
             names,

@@ -16,7 +16,7 @@ import msgspec
 
 from sglrouter.backend.channel import Metadata
 from sglrouter.backend.control_messages import EMBED, embed_request, read_embedding
-from sglrouter.backend.pool import Engine
+from sglrouter.backend.pool import Route
 from sglrouter.backend.scheduler import EngineFacts, new_request_id
 from sglrouter.errors import BadRequest, RouterError
 from sglrouter.output.head import Head
@@ -68,7 +68,7 @@ class VectorServing:
         )
         self._matryoshka.check(request.dimensions)
         inputs = inputs_of(request.input, "input")
-        engine, facts = self._engine(request)
+        route, facts = self._route(request)
         made = EmbeddingBody(
             request.model or self._service.model_name(facts),
             len(inputs),
@@ -77,14 +77,14 @@ class VectorServing:
         )
         ids = self._ids(inputs, "input", facts)
         ignored = _given(request, ("priority",))
-        return self._answer(engine, ids, made, metadata, ignored)
+        return self._answer(route, ids, made, metadata, ignored)
 
     def classes(self, body: bytes, metadata: Metadata = ()) -> BatchAnswer:
         """Answers a ClassifyRequest; see embeddings()."""
         request = self._service.read(decode_classify_request, body)
         refuse_given(request, ("lora_path",), _NOT_ON_THE_WIRE)
         inputs = inputs_of(request.input, "input")
-        engine, facts = self._engine(request)
+        route, facts = self._route(request)
         head = Head(
             f"classify-{new_request_id()}",
             int(time.time()),
@@ -92,7 +92,7 @@ class VectorServing:
         )
         made = ClassBody(head, len(inputs), self._labels or _told_labels(facts))
         ids = self._ids(inputs, "input", facts)
-        return self._answer(engine, ids, made, metadata, _given(request, ("priority",)))
+        return self._answer(route, ids, made, metadata, _given(request, ("priority",)))
 
     def encoded(self, body: bytes, metadata: Metadata = ()) -> BatchAnswer:
         """Answers an EncodeRequest; see embeddings()."""
@@ -117,7 +117,7 @@ class VectorServing:
             raise BadRequest("Give either text or input_ids", param="text")
         inputs = inputs_of(value, field)
         many = not isinstance(value, str) and not isinstance(value[0], int)
-        engine, facts = self._engine(request)
+        route, facts = self._route(request)
         made = EncodedBody(
             _names(request, len(inputs)),
             many=many,
@@ -125,11 +125,11 @@ class VectorServing:
             dimensions=request.dimensions,
         )
         ids = self._ids(inputs, field, facts)
-        return self._answer(engine, ids, made, metadata, _given(request, ("priority",)))
+        return self._answer(route, ids, made, metadata, _given(request, ("priority",)))
 
-    def _engine(self, request: Named) -> tuple[Engine, EngineFacts]:
-        engine = self._service.pool.pick()
-        facts = engine.facts()
+    def _route(self, request: Named) -> tuple[Route, EngineFacts]:
+        route = self._service.pool.pick()
+        facts = route.facts()
         if self._service.adapter(request, facts):
             raise BadRequest(
                 f"LoRA adapters cannot be used here: {_NOT_ON_THE_WIRE}",
@@ -138,7 +138,7 @@ class VectorServing:
             )
         if facts.generates:
             raise _no_embeddings()
-        return engine, facts
+        return route, facts
 
     def _ids(self, inputs: Any, field: str, facts: EngineFacts) -> list[Sequence[int]]:
         return ids_of(
@@ -151,14 +151,14 @@ class VectorServing:
 
     def _answer(
         self,
-        engine: Engine,
+        route: Route,
         ids: Sequence[Sequence[int]],
         made: VectorBody,
         metadata: Metadata,
         ignored: Sequence[str],
     ) -> BatchAnswer:
         return BatchAnswer(
-            batch_of(self._service, engine, EMBED, embed_requests(ids), metadata),
+            batch_of(self._service, route, EMBED, embed_requests(ids), metadata),
             vector_reader(made.add),
             made.body,
             pause=self._service.pause,

@@ -86,7 +86,7 @@ class NativeServing:
         began = time.monotonic()
         service = self._service
         request = service.read(decode_generate_request, body)
-        engine, facts = service.generator()
+        route, facts = service.generator()
         limits = service.limits(facts)
         preferred = preferred_params(facts.preferred_sampling_params)
 
@@ -103,7 +103,7 @@ class NativeServing:
         requests = dict(
             _engine_request(request, plan) for plan in plans for _ in range(len(plan.item.ids))
         )
-        generation = service.generate(engine, requests, metadata, _names(items))
+        generation = service.generate(route, requests, metadata, _names(items))
         stream, several = bool(request.stream), items.several
         return Answer(
             [output.sample for output in outputs],

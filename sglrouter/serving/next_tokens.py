@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from sglrouter.backend.channel import Metadata
-from sglrouter.backend.pool import Engine
+from sglrouter.backend.pool import Route
 from sglrouter.backend.scheduler import GENERATE, Sampling, generate_request, new_request_id
 from sglrouter.output.sample import Sample
 from sglrouter.output.scores import label_logprobs
@@ -20,7 +20,7 @@ Add = Callable[[int, Sequence[float], int], None]
 
 def next_tokens(
     service: Service,
-    engine: Engine,
+    route: Route,
     prompts: Sequence[Sequence[int]],
     labels: Sequence[Sequence[int]],
     add: Add,
@@ -34,7 +34,7 @@ def next_tokens(
 
     Args:
         service: What serves the request.
-        engine: One of its engines.
+        route: Where to.
         prompts: Checked ids.
         labels: Checked ids, for each prompt.
         add: Takes what comes of each.
@@ -65,5 +65,5 @@ def next_tokens(
         for ids, wanted in zip(prompts, labels, strict=True)
     ]
     return BatchAnswer(
-        batch_of(service, engine, GENERATE, requests, metadata), read, body, pause=pause
+        batch_of(service, route, GENERATE, requests, metadata), read, body, pause=pause
     )

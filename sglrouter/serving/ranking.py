@@ -67,8 +67,8 @@ class RerankServing:
             raise BadRequest("documents must not be empty", param="documents")
         check_count(request.documents, "documents")
         texts = [_text(each, f"documents[{i}]") for i, each in enumerate(request.documents)]
-        engine = service.pool.pick()
-        facts = engine.facts()
+        route = service.pool.pick()
+        facts = route.facts()
         lora_id = service.adapter(request, facts)
         if facts.embeds:
             raise EngineError(
@@ -95,7 +95,7 @@ class RerankServing:
         )
         return next_tokens(
             service,
-            engine,
+            route,
             ids,
             [self._answers()] * len(ids),
             made.add_logprobs,

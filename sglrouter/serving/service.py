@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from sglrouter.backend.channel import Metadata
 from sglrouter.backend.generation import Generation
-from sglrouter.backend.pool import Engine, Pool
+from sglrouter.backend.pool import Pool, Route
 from sglrouter.backend.scheduler import EngineFacts
 from sglrouter.config import Settings
 from sglrouter.errors import BadRequest
@@ -90,20 +90,20 @@ class Service:
 
     def facts(self) -> EngineFacts:
         """What the first engine that answers says of itself; empty if none does."""
-        for engine in self.pool.engines:
+        for engine in self.pool.by_standing():
             facts = engine.facts()
             if facts != EngineFacts():
                 return facts
         return EngineFacts()
 
-    def generator(self) -> tuple[Engine, EngineFacts]:
-        """The engine that the next request for text goes to, and what it says of itself.
+    def generator(self) -> tuple[Route, EngineFacts]:
+        """The engines that the next request for text may go to, and what they say of themselves.
 
         Raises:
-            BadRequest: It makes no text: it would never answer.
+            BadRequest: They make no text: they would never answer.
         """
-        engine = self.pool.pick()
-        facts = engine.facts()
+        route = self.pool.pick()
+        facts = route.facts()
         if facts.embeds:
             raise BadRequest(
                 "This model makes embeddings and no text: use /v1/embeddings, /v1/classify or "
@@ -111,7 +111,7 @@ class Service:
                 code="unsupported_model",
                 param="model",
             )
-        return engine, facts
+        return route, facts
 
     def model_name(self, facts: EngineFacts) -> str:
         """What clients call the model: the operator's name for it, or the engine's."""
@@ -131,7 +131,7 @@ class Service:
 
     def generate(
         self,
-        engine: Engine,
+        route: Route,
         requests: Mapping[str, bytes],
         metadata: Metadata = (),
         names: Iterable[Name] = (),
@@ -141,13 +141,13 @@ class Service:
         Somebody must see the calls to their end from here on.
 
         Args:
-            engine: From the pool.
+            route: From the pool.
             requests: The messages by their request ids.
             metadata: Request headers for the engine.
             names: What clients may stop them by; see names_of().
         """
         settings = self.settings
-        generation = engine.generate(
+        generation = route.generate(
             requests,
             timeout=settings.request_timeout,
             first_timeout=settings.first_token_timeout,

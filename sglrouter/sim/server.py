@@ -38,6 +38,9 @@ _MAX_MESSAGE = 256 * 1024 * 1024
 _OPTIONS: list[tuple[str, int]] = [
     ("grpc.max_send_message_length", _MAX_MESSAGE),
     ("grpc.max_receive_message_length", _MAX_MESSAGE),
+    # gRPC ends calls as CANCELLED that the process has not got to for 30 seconds, which under
+    # full load happens to sound ones. A loaded engine is slow; that is no failure.
+    ("grpc.server_max_unrequested_time_in_server", 24 * 3600),
     # Two engines on one port must be an error, not a lottery.
     ("grpc.so_reuseport", 0),
 ]

@@ -10,7 +10,7 @@ import pytest
 
 from sglrouter.backend.channel import Channel, Metadata, Status, sendable
 from sglrouter.backend.grpcio import GrpcioChannel
-from sglrouter.backend.pool import Engine
+from sglrouter.backend.pool import Engine, Route
 from sglrouter.config import Endpoint, parse_endpoint
 from sglrouter.errors import BadRequest, EngineError, EngineTimeout, RouterError
 from sglrouter.sim import SimOptions, SimulatedEngine
@@ -123,7 +123,7 @@ def test_request_headers_go_along(start: Start) -> None:
 
 def test_request_headers_go_along_with_a_generation(start: Start) -> None:
     sim, engine = start()
-    generation = engine.generate(
+    generation = Route([engine]).generate(
         {"a": request()},
         timeout=9.0,
         first_timeout=9.0,
@@ -162,6 +162,10 @@ class Canned:
 
     def stream(self, *_: object, **__: object) -> NoReturn:
         raise AssertionError
+
+    @property
+    def active(self) -> int:
+        return 0
 
     def counts(self) -> dict[str, int]:
         return {}

@@ -26,12 +26,11 @@ from tests.fast.messages import chunk, complete
 pytest.importorskip("sglrouter._fast.h2", reason="there is no libnghttp2")
 
 from sglrouter._fast.chunked import BodyWriter
-from sglrouter._fast.detok import Detokenizer
+from sglrouter._fast.detok import Detokenizer, Vocabulary
 from sglrouter._fast.h2 import Session, Stream
 from sglrouter._fast.sink import TextSink
 from sglrouter._fast.sse import ChunkFramer
 from sglrouter._fast.wire import GenerateReader
-from sglrouter.output.vocabulary import Vocabulary
 
 WINDOW = 256
 LONGEST = 100_000
@@ -210,7 +209,7 @@ class Play:
             self.say(call, UNPLAIN)
         idle = 0
         while idle < 2:
-            idle = 0 if any([self.send(call) for call in self.calls]) else idle + 1
+            idle = 0 if sum(self.send(call) for call in self.calls) else idle + 1
             self.turn()
             for call in self.calls:
                 self.unblock(call)

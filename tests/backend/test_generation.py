@@ -11,7 +11,7 @@ import pytest
 from sglrouter._proto import scheduler as pb
 from sglrouter.backend.channel import Channel
 from sglrouter.backend.generation import Generation
-from sglrouter.backend.pool import Engine
+from sglrouter.backend.pool import Engine, Route
 from sglrouter.config import Endpoint, parse_endpoint
 from sglrouter.errors import BadRequest, ClientGone, EngineError, EngineTimeout, RouterError
 from tests.backend.calls import request
@@ -28,7 +28,7 @@ def backend(engine: AnEngine, make_channel: Callable[[Endpoint], Channel]) -> It
 
 
 def generate(backend: Engine, n: int = 1, *, first: float = LONG, idle: float = LONG) -> Generation:
-    return backend.generate(
+    return Route([backend]).generate(
         {f"sample {i}": request() for i in range(n)},
         timeout=LONG,
         first_timeout=first,

@@ -137,7 +137,9 @@ def test_while_the_engine_is_down_attempts_are_few(
         followed = Followed(channel)
         assert followed.drain() == []
         assert followed.status == Status(
-            "UNAVAILABLE", f"cannot connect to grpc://127.0.0.1:{port}: Connection refused"
+            "UNAVAILABLE",
+            f"cannot connect to grpc://127.0.0.1:{port}: Connection refused",
+            unseen=True,
         )
         calls += 1
         gevent.sleep(0.002)
@@ -326,7 +328,9 @@ def test_a_call_is_sent_again_only_once(to: Connect) -> None:
             peer.connection(index).send(frames.goaway(0, frames.ENHANCE_YOUR_CALM, b"overload"))
         assert followed.drain() == []
         assert followed.status == Status(
-            "UNAVAILABLE", "the engine is going away: ENHANCE_YOUR_CALM (11): overload"
+            "UNAVAILABLE",
+            "the engine is going away: ENHANCE_YOUR_CALM (11): overload",
+            unseen=True,
         )
         gevent.sleep(0.01)
         assert len(peer.connections) == 2
@@ -358,7 +362,9 @@ def test_a_refused_stream_is_sent_once_more(to: Connect) -> None:
             if stream == 3:
                 connection.streams(4)
         assert hopeless.drain() == []
-        assert hopeless.status == Status("UNAVAILABLE", "the stream was reset: REFUSED_STREAM (7)")
+        assert hopeless.status == Status(
+            "UNAVAILABLE", "the stream was reset: REFUSED_STREAM (7)", unseen=True
+        )
 
 
 def test_a_refused_call_that_was_cancelled_is_not_sent_again(

@@ -123,7 +123,7 @@ def test_a_long_message_is_credited_while_it_arrives(peer: Peer, channel: Native
     assert followed.drain() == [message]
 
 
-@pytest.mark.parametrize(("size", "code"), [(1000, "OK"), (1001, "RESOURCE_EXHAUSTED")])
+@pytest.mark.parametrize(("size", "code"), [(1000, "OK"), (1001, "INTERNAL")])
 def test_the_limit_of_a_message(
     peer: Peer, channel: NativeChannel, monkeypatch: pytest.MonkeyPatch, size: int, code: str
 ) -> None:
@@ -189,7 +189,7 @@ def test_ends_that_are_not_grpcs(
         (frames.INTERNAL_ERROR, "INTERNAL", "INTERNAL_ERROR (2)"),
         (frames.REFUSED_STREAM, "UNAVAILABLE", "REFUSED_STREAM (7)"),
         (frames.CANCEL, "CANCELLED", "CANCEL (8)"),
-        (frames.ENHANCE_YOUR_CALM, "RESOURCE_EXHAUSTED", "ENHANCE_YOUR_CALM (11)"),
+        (frames.ENHANCE_YOUR_CALM, "UNAVAILABLE", "ENHANCE_YOUR_CALM (11)"),
         (frames.INADEQUATE_SECURITY, "PERMISSION_DENIED", "INADEQUATE_SECURITY (12)"),
     ],
 )

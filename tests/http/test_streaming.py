@@ -45,6 +45,10 @@ class FakeCall:
         taken, self.messages = self.messages, []
         return taken
 
+    @property
+    def holds_back(self) -> bool:
+        return False
+
     def listen(self, on_news: Callable[[], None] | None) -> bool:
         self.listener = on_news
         return self.calls_back
