@@ -133,14 +133,14 @@ def hanging_engine(tiny_model: Path) -> Iterator[tuple[str, subprocess.Popen[byt
     port = free_port()
     command = [sys.executable, "-m", "sglrouter", "sim", "--port", str(port)]
     process = subprocess.Popen(
-        [*command, "--model", str(tiny_model)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        [*command, "--model", str(tiny_model)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
     )
-    assert process.stdout is not None
-    process.stdout.readline()
+    assert process.stderr is not None
+    process.stderr.readline()
     yield f"127.0.0.1:{port}", process
     process.kill()
     process.wait()
-    process.stdout.close()
+    process.stderr.close()
 
 
 @pytest.mark.parametrize("channel", CHANNELS)
@@ -166,11 +166,11 @@ def test_an_engine_that_hangs_gets_no_requests(
 def test_a_busy_engine_gets_fewer_requests(
     start_router: StartRouter, engine: SimulatedEngine, tiny_model: Path
 ) -> None:
-    with SimulatedEngine(SimOptions(max_running_requests=1, token_delay=0.2)) as busy:
+    with SimulatedEngine(SimOptions(max_running_requests=1, token_delay=0.05)) as busy:
         router = start_router(
             engine=f"grpc://{busy.address},grpc://{engine.address}", tokenizer=tiny_model
         )
-        busy.script([[7]] * 50)
+        busy.script([[7]] * 20)
         with ThreadPoolExecutor(4) as threads:
             list(threads.map(lambda _: chat(router), range(40)))
         assert len(busy.requests) < 10
