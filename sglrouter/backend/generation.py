@@ -70,9 +70,7 @@ class Generation:
 
         Its call has ended, or so much was taken that the engine waits.
         """
-        return any(
-            call.holds_back or call.status is not None for call in self._running.values()
-        )
+        return any(call.holds_back or call.status is not None for call in self._running.values())
 
     def wait(self, timeout: float | None = None) -> News:
         """Waits until something arrives and takes all that has.

@@ -121,9 +121,7 @@ class Play:
             sock.setblocking(False)
         self.session = Session(self.ours.fileno(), b"engine:1", WINDOW, LONGEST)
         self._reader = frames.FrameReader()
-        self.calls = [
-            Call(self.session.open(b"/a/B", b"", [], None), sink) for _ in range(calls)
-        ]
+        self.calls = [Call(self.session.open(b"/a/B", b"", [], None), sink) for _ in range(calls)]
         self.connection_window = 65535
         self.hear()
         self.peer.sendall(frames.settings() + SettingsFrame(0, flags=["ACK"]).serialize())
@@ -232,9 +230,7 @@ def played(calls: int = 1, *, sink: bool = True) -> Iterator[Play]:
 
 
 UNPLAIN = complete([1], 1, "stop")
-SMALL, HALF, NEARLY_ALL, LONG = (
-    chunk(list(range(count)), count) for count in (1, 80, 200, 400)
-)
+SMALL, HALF, NEARLY_ALL, LONG = (chunk(list(range(count)), count) for count in (1, 80, 200, 400))
 # (call, what happens to it)
 Step = tuple[int, str]
 KINDS = ("small", "half", "nearly", "long", "unplain", "byte", "turn", "block", "unblock")
