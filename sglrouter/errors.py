@@ -106,6 +106,7 @@ class _Answer(NamedTuple):
 
 _INVALID = _Answer(400, "invalid_request_error", "engine_refused")
 _GRAMMAR = _Answer(400, "invalid_request_error", "invalid_grammar")
+_TOO_LARGE = _Answer(413, "invalid_request_error", "request_too_large")
 _UNREACHABLE = _Answer(503, "server_error", "engine_unavailable")
 _TIMEOUT = _Answer(504, "timeout_error", "engine_timeout")
 _BROKEN = _Answer(502, "server_error", "engine_error")
@@ -125,6 +126,11 @@ _BY_GRPC_STATUS = {
 # grammar lets no token through.
 _GRAMMAR_REFUSALS = ("Failed to compile ", "Grammar preprocessing timed out")
 _DEAD_END = "could not continue the request under its constraint"
+
+# How gRPC itself says that a message is longer than its receiver takes, or its sender sends:
+# of a request, then of an answer. Nobody is overloaded.
+_LONG_REQUEST = ("Received message larger than max", "SERVER: Received message larger than max")
+_LONG_ANSWER = ("Sent message larger than max", "SERVER: Sent message larger than max")
 
 # HTTP status that an engine before SGLang 0.5.10 reports inside a response.
 _BY_HTTP_STATUS = {
@@ -149,6 +155,10 @@ def from_grpc_status(name: str, detail: str) -> RouterError:
         name == "FAILED_PRECONDITION" and _DEAD_END in detail
     ):
         answer = _GRAMMAR
+    elif name == "RESOURCE_EXHAUSTED" and detail.startswith(_LONG_REQUEST):
+        answer = _TOO_LARGE
+    elif name == "RESOURCE_EXHAUSTED" and detail.startswith(_LONG_ANSWER):
+        answer = _BROKEN
     return _engine_failure(answer, detail or name)
 
 

@@ -41,6 +41,28 @@ def test_grpc_status(name: str) -> None:
     assert answer(from_grpc_status(name, "why")) == ANSWERS.get(name, FAILED)
 
 
+@pytest.mark.parametrize(
+    ("words", "wanted"),
+    [
+        (
+            "Received message larger than max (5 vs. 4)",
+            (413, "invalid_request_error", "request_too_large"),
+        ),
+        (
+            "SERVER: Received message larger than max (5 vs. 4)",
+            (413, "invalid_request_error", "request_too_large"),
+        ),
+        ("SERVER: Sent message larger than max (5 vs. 4)", FAILED),
+        ("Sent message larger than max (5 vs. 4)", FAILED),
+        ("The queue is larger than max_queued_requests", ANSWERS["RESOURCE_EXHAUSTED"]),
+    ],
+)
+def test_a_message_that_is_too_long_is_no_overload(
+    words: str, wanted: tuple[int, str, str]
+) -> None:
+    assert answer(from_grpc_status("RESOURCE_EXHAUSTED", words)) == wanted
+
+
 def test_the_documentation_has_the_same_table() -> None:
     rows = [
         line.split(" | ")

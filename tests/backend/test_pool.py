@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
+import pytest
+
+from sglrouter.backend import health_watch
 from sglrouter.backend.channel import Channel
 from sglrouter.backend.grpcio import GrpcioChannel
-from sglrouter.backend.pool import Engine, Pool, Route
+from sglrouter.backend.pool import DOWN, SERVING, UNKNOWN, Engine, Pool, Route
 from sglrouter.backend.scheduler import Sampling, generate_request, new_request_id
 from sglrouter.config import Endpoint, parse_endpoint
 from sglrouter.sim import SimOptions, SimulatedEngine
@@ -38,6 +42,63 @@ def test_an_engine_that_cannot_be_reached_is_passed_over(engine: SimulatedEngine
         assert not dead.healthy()
         assert alive.healthy()
         assert [pool.pick().engine for _ in range(6)] == [alive] * 6
+
+
+def watchers() -> int:
+    return sum(thread.name == "engine-health" for thread in threading.enumerate())
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 20.0
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+def test_engines_are_asked_while_somebody_calls(
+    engine: SimulatedEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(health_watch, "INTERVAL", 0.01)
+    monkeypatch.setattr(health_watch, "IDLE", 0.1)
+    with pool_of(f"127.0.0.1:{free_port()}", engine.address) as pool:
+        dead, alive = pool.engines
+        assert watchers() == 0
+        pool.pick()
+        wait_until(lambda: (dead.standing, alive.standing) == (DOWN, SERVING))
+        assert pool.pick().engine is alive
+        wait_until(lambda: watchers() == 0)
+        # What nobody asks for is not known.
+        assert alive.standing == UNKNOWN
+        pool.pick()
+        wait_until(lambda: alive.standing == SERVING)
+    assert watchers() == 0
+
+
+def test_a_server_asks_for_good_even_a_lone_engine(
+    engine: SimulatedEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(health_watch, "INTERVAL", 0.01)
+    monkeypatch.setattr(health_watch, "IDLE", 0.0)
+    with pool_of(engine.address) as pool:
+        pool.pick()
+        assert watchers() == 0
+        pool.watch()
+        wait_until(lambda: pool.engines[0].standing == SERVING)
+        engine.set_serving(False)
+        wait_until(lambda: pool.engines[0].standing == DOWN)
+        engine.set_serving(True)
+        wait_until(lambda: pool.engines[0].standing == SERVING)
+    assert watchers() == 0
+
+
+def test_an_engine_that_fails_at_once_does_not_draw_everything_to_it() -> None:
+    with pool_of("a:1", "b:2") as pool:
+        failing, sound = pool.engines
+        for _ in range(4):
+            failing.note_end(fault=True)
+        assert [pool.pick().engine for _ in range(4)] == [sound] * 4
+        failing.note_end(fault=False)
+        assert {pool.pick().engine for _ in range(2)} == {failing, sound}
 
 
 def test_a_lone_engine_is_tried_even_if_it_is_down() -> None:

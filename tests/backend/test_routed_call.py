@@ -134,6 +134,27 @@ if PATCHED:
             finally:
                 refusing.kill()
 
+    @pytest.mark.parametrize(
+        ("answer", "code"),
+        [
+            (frames.reset(1, frames.ENHANCE_YOUR_CALM), "UNAVAILABLE"),
+            (headers(1) + frames.reset(1, frames.ENHANCE_YOUR_CALM), "UNAVAILABLE"),
+            (headers(1) + frames.data(1, b"\0" + (2**29).to_bytes(4, "big") + b"x"), "INTERNAL"),
+        ],
+    )
+    def test_what_the_transport_says_is_not_the_engines_queue(
+        make_channel: Kind, answer: bytes, code: str
+    ) -> None:
+        with Peer() as peer, pool_of(make_channel, peer.address) as pool:
+            arrived = Event()
+            call = Route(pool.engines).stream("/a/B", b"", timeout=10, arrived=arrived)
+            connection = peer.connection()
+            connection.streams()
+            connection.send(answer)
+            wait_until(lambda: call.status is not None, "the end")
+            assert call.status is not None
+            assert call.status.code == code
+
     def test_a_request_whose_answer_has_begun_does_not_move(engine: AnEngine) -> None:
         # grpcio cannot tell; no server that is sound does this.
         with Peer() as peer, pool_of(NativeChannel, peer.address, engine.address) as pool:
