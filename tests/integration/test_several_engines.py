@@ -17,7 +17,8 @@ import pytest
 
 from sglrouter.sim import SimOptions, SimulatedEngine
 from tests.conftest import StartRouter
-from tests.processes import PATIENCE, RouterProcess, free_port
+from tests.patience import PATIENCE
+from tests.processes import RouterProcess, free_port
 
 CHANNELS = ["native", "grpcio"]
 
