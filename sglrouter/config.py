@@ -192,7 +192,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         float,
         Meta(gt=0, description="Interval of `: ping` comments while a stream is silent."),
     ] = 15.0
-    max_body: Annotated[int, Meta(ge=1024, description="Largest request body.")] = 32 * 1024 * 1024
+    max_body: Annotated[
+        int,
+        Meta(
+            ge=1024,
+            description="Largest request body. A context of a million tokens is 5 to 6 MB as JSON.",
+        ),
+    ] = 8 * 1024 * 1024
     max_n: Annotated[
         int, Meta(ge=1, le=128, description="Largest n, the choices of one request.")
     ] = 16
@@ -213,8 +219,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = 100
     max_json_values: Annotated[
-        int, Meta(ge=1000, description="Most values in a request body, each of which takes memory.")
-    ] = 500_000
+        int,
+        Meta(
+            ge=1000,
+            description="Most values in a request body, each of which takes time and memory; of "
+            "numbers in lists, such as token ids, 16 count as one.",
+        ),
+    ] = 65_536
     max_logprobs: Annotated[
         int,
         Meta(

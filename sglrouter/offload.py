@@ -8,6 +8,7 @@ loops, which have less to do and are waited for more.
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import threading
@@ -15,8 +16,12 @@ from collections.abc import Callable
 
 from gevent.threadpool import ThreadPool
 
+logger = logging.getLogger(__name__)
+
 # How much less of a core a thread gets than an event loop that wants it, too.
-_NICENESS = 5
+_NICER = 5
+# There is nothing nicer.
+_NICEST = 19
 
 # More would only take turns with the event loops of all workers.
 _MOST_THREADS = 4
@@ -32,16 +37,32 @@ class Offload:
     def __init__(self, threads: int = 0) -> None:
         self._threads = threads or min(_MOST_THREADS, len(os.sched_getaffinity(0)))
         self._pool: ThreadPool | None = None
+        self._yielding = threading.local()
 
     def __call__(self, function: Callable[[str], bytes], text: str) -> bytes:
         """Calls the function in a thread; returns or raises what it does."""
         if self._pool is None:
             self._pool = ThreadPool(self._threads)
-        result: bytes = self._pool.apply(_give_way, (function, text))
+        result: bytes = self._pool.apply(self._give_way, (function, text))
         return result
 
+    def _give_way(self, function: Callable[[str], bytes], text: str) -> bytes:
+        if not hasattr(self._yielding, "done"):
+            self._yielding.done = True
+            _be_nicer()
+        return function(text)
 
-def _give_way(function: Callable[[str], bytes], text: str) -> bytes:
-    if sys.platform == "linux":  # where a thread has a niceness of its own
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)
-    return function(text)
+
+def _be_nicer() -> None:
+    """Makes this thread nicer than the process, where it may.
+
+    Nothing fails where it may not: some sandboxes forbid the call altogether.
+    """
+    if sys.platform != "linux":  # elsewhere a thread has no niceness of its own
+        return
+    thread = threading.get_native_id()
+    try:
+        now = os.getpriority(os.PRIO_PROCESS, os.getpid())
+        os.setpriority(os.PRIO_PROCESS, thread, min(now + _NICER, _NICEST))
+    except OSError as exc:
+        logger.warning("tokenizer: its threads do not give way to others: %s", exc)

@@ -14,7 +14,7 @@ PACKAGE = ROOT / "sglrouter"
 MAY_IMPORT = {
     "_fast": set(),
     "_proto": set(),
-    "schema": set(),
+    "schema": {"_fast"},
     "output": {"_fast"},
     "prompt": {"schema"},
     "backend": {"_fast", "_proto"},

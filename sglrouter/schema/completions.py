@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Meta
 
 from sglrouter.errors import BadRequest
-from sglrouter.schema.json_bounds import JsonBounds, decode_bounded
+from sglrouter.schema.json_bounds import JsonBounds, check_text_shape, decode_bounded
 from sglrouter.schema.sampling import SamplingRequest
 
 _BOUNDS = JsonBounds()
@@ -125,12 +125,7 @@ def decode_completion_request(body: bytes, bounds: JsonBounds = _BOUNDS) -> Comp
 
 
 def _object_in(text: str, bounds: JsonBounds) -> dict[str, Any]:
-    if len(text) > bounds.values:  # it cannot hold more values than that
-        raise BadRequest(
-            f"json_schema must have at most {bounds.values} characters",
-            code="invalid_value",
-            param="json_schema",
-        )
+    check_text_shape(text, "json_schema", bounds)
     try:
         return msgspec.json.decode(text, type=dict[str, Any])
     except (msgspec.DecodeError, RecursionError) as exc:

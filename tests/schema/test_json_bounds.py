@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 import time
 import tracemalloc
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sglrouter._fast.json_shape import json_shape
 from sglrouter.errors import BadRequest
 from sglrouter.schema.chat import decode_chat_request
-from sglrouter.schema.json_bounds import JsonBounds, _has_more_values
+from sglrouter.schema.json_bounds import JsonBounds
 
 # Of each kind of place a client's own objects come to, how deep that is already.
 PLACES = {
@@ -99,9 +101,11 @@ def test_values_are_counted_before_they_are_made(item: str) -> None:
         return ('{"messages":[],"tools":[{"x":[' + ",".join([item] * count) + "]}]}").encode()
 
     brackets = item.count("{") + item.count("[")
-    fits = (1000 - 6) // (1 + brackets)
+    # Numbers in lists, and words such as null, count a sixteenth.
+    each = 1 / 16 if item in ("0", "null") else 1 + brackets
+    fits = int((1000 - 6) / each)
     assert decode_chat_request(body(fits), FEW).tools is not None
-    error = refusal(body(fits + 8), FEW)
+    error = refusal(body(fits + 128), FEW)
     assert (error.status, error.code) == (400, "request_too_large")
     assert "more than 1000 values" in error.message
 
@@ -136,12 +140,26 @@ _json: st.SearchStrategy[Any] = st.recursive(
 )
 
 
-def commas_and_brackets(value: object) -> int:
-    """The same count, of the value instead of its text."""
-    if isinstance(value, dict | list):
-        children = value.values() if isinstance(value, dict) else value
-        return 1 + max(0, len(value) - 1) + sum(map(commas_and_brackets, children))
-    return 0
+def values_and_numbers(value: object) -> tuple[int, int]:
+    """What json_shape() counts, of the value instead of its text."""
+    if not isinstance(value, dict | list):
+        return 0, 0
+    children = list(value.values()) if isinstance(value, dict) else value
+    values, numbers = 1, 0
+    for i, child in enumerate(children):
+        last = i == len(children) - 1
+        if not last:
+            light = isinstance(value, list) and not isinstance(child, dict | list | str)
+            values, numbers = values + (not light), numbers + light
+        inner = values_and_numbers(child)
+        values, numbers = values + inner[0], numbers + inner[1]
+    return values, numbers
+
+
+def depth(value: object) -> int:
+    children = value.values() if isinstance(value, dict) else value
+    return 1 + max(map(depth, children), default=0) if isinstance(children, Iterable) and \
+        not isinstance(value, str) else 0  # fmt: skip
 
 
 @settings(max_examples=300)
@@ -152,6 +170,23 @@ def test_strings_are_told_from_what_is_between_them(
     value: object, separators: tuple[str, str], ascii_only: bool
 ) -> None:
     body = json.dumps({"x": value}, separators=separators, ensure_ascii=ascii_only).encode()
-    count = commas_and_brackets({"x": value})
-    assert not _has_more_values(body, count)
-    assert _has_more_values(body, count - 1)
+    values, numbers = values_and_numbers({"x": value})
+    assert json_shape(body) == (values + -(-numbers // 16), depth({"x": value}))
+
+
+@given(st.lists(st.sampled_from(['\\\\', '\\"', "a" * 15, "a", ","]), max_size=40))
+def test_an_escaped_quote_ends_no_string_wherever_it_is(parts: list[str]) -> None:
+    assert json_shape(f'["{"".join(parts)}",1]'.encode()) == (2, 1)
+
+
+def test_what_is_no_json_is_counted_all_the_same() -> None:
+    assert json_shape(b"") == (0, 0)
+    assert json_shape(b'"\\') == (0, 0)
+    assert json_shape(b'"') == (0, 0)
+    assert json_shape(b"]]]}") == (0, 0)
+    assert json_shape(b"[" * 5000) == (5000, 5000)
+
+
+def test_a_million_ids_are_a_prompt() -> None:
+    body = b'{"messages":[],"input_ids":[' + b"1000," * 1_000_000 + b"1]}"
+    assert decode_chat_request(body).messages == []
