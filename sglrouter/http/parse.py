@@ -1,7 +1,8 @@
 """Reading a text as a model's output, without a model: calls and reasoning in it.
 
 The same parsers read completions. Each answer has the shape of the server whose path it
-is: SGLang's own, or its Rust gateways'.
+is: SGLang's own, or its Rust gateways'. A text is no longer than answers are, and is read
+in small pieces, as an answer would come: others go on in between.
 """
 
 from __future__ import annotations
@@ -17,16 +18,24 @@ from sglrouter.http.bodies import read_body
 from sglrouter.output.formats.program import Format, Tools
 from sglrouter.output.formats.registry import ModelFormats, choose_formats, tool_format
 from sglrouter.output.reading import Reading
+from sglrouter.prompt.turns import Pause, taking_turns
 from sglrouter.schema.parse import ParseRequest, decode_parse_request
 from sglrouter.serving.service import Service
 
 _encode = msgspec.json.Encoder().encode
 
 
+# In characters: far beyond any answer.
+MAX_TEXT = 1_000_000
+
+# Bytes of a text that every parser reads within a few milliseconds.
+_PIECE = 4096
+
+
 class _Call(NamedTuple):
     id: str
     name: str
-    arguments: str
+    arguments: bytes
 
 
 class _Text(NamedTuple):
@@ -52,9 +61,9 @@ class ParseCalls:
                     {
                         "id": call.id,
                         "type": "function",
-                        "function": {"name": call.name, "arguments": call.arguments},
+                        "function": {"name": call.name, "arguments": call.arguments.decode()},
                     }
-                    for call in text.calls
+                    for call in taking_turns(text.calls, self._service.pause)
                 ],
                 "success": True,
             },
@@ -68,8 +77,8 @@ class ParseCalls:
             {
                 "normal_text": text.content,
                 "calls": [
-                    {"tool_index": index, "name": call.name, "parameters": call.arguments}
-                    for index, call in enumerate(text.calls)
+                    {"tool_index": index, "name": call.name, "parameters": call.arguments.decode()}
+                    for index, call in enumerate(taking_turns(text.calls, self._service.pause))
                 ],
             },
         )
@@ -80,7 +89,8 @@ class ParseCalls:
         calls = _named_format(name) if name else self._service.model.formats.calls
         if calls is None:
             raise BadRequest("Name a tool_call_parser", param="tool_call_parser")
-        return _read(Reading(calls=calls, tools=_tools(request.tools)), request.text)
+        reading = Reading(calls=calls, tools=_tools(request.tools))
+        return _read(reading, request.text, self._service.pause)
 
 
 class ParseReasoning:
@@ -114,11 +124,20 @@ class ParseReasoning:
         if reasoning is None and calls is None:
             raise BadRequest("Name a reasoning_parser", param="reasoning_parser")
         inside = reasoning is not None and reasoning.always
-        return _read(Reading(reasoning=reasoning, calls=calls, inside=inside), request.text)
+        reading = Reading(reasoning=reasoning, calls=calls, inside=inside)
+        return _read(reading, request.text, self._service.pause)
 
 
 def _request(req: falcon.Request, service: Service) -> ParseRequest:
-    return decode_parse_request(read_body(req, service.settings.max_body), service.bounds)
+    body = read_body(req, service.settings.max_body)
+    request = service.read(decode_parse_request, body)
+    if len(request.text) > MAX_TEXT:
+        raise BadRequest(
+            f"text must have at most {MAX_TEXT} characters, not {len(request.text)}",
+            code="invalid_value",
+            param="text",
+        )
+    return request
 
 
 def _named_format(name: str) -> Format | None:
@@ -144,19 +163,37 @@ def _tools(tools: Sequence[Mapping[str, Any]]) -> Tools:
     return Tools(tools)
 
 
-def _read(reading: Reading, text: str) -> _Text:
+def _read(reading: Reading, text: str, pause: Pause) -> _Text:
     parser = reading.parser()
     assert parser is not None
-    parser.feed(text.encode("utf-8", "replace"))
+    encoded = text.encode("utf-8", "replace")
+    contents: list[bytes] = []
+    reasonings: list[bytes] = []
+    calls: list[tuple[str, str, list[bytes]]] = []
+
+    def take() -> None:
+        content, reasoning, deltas = parser.take()
+        contents.append(content)
+        reasonings.append(reasoning)
+        for _, call_id, name, arguments in deltas:
+            if call_id is not None and name is not None:
+                calls.append((call_id, name, [arguments]))
+            else:
+                calls[-1][2].append(arguments)
+
+    for start in taking_turns(range(0, len(encoded), _PIECE), pause):
+        parser.feed(encoded[start : start + _PIECE])
+        take()
     parser.finish()
-    content, reasoning, deltas = parser.take()
-    calls: list[_Call] = []
-    for _, call_id, name, arguments in deltas:
-        if call_id is not None and name is not None:
-            calls.append(_Call(call_id, name, arguments.decode()))
-        else:
-            calls[-1] = calls[-1]._replace(arguments=calls[-1].arguments + arguments.decode())
-    return _Text(content.decode(), reasoning.decode(), calls)
+    take()
+    return _Text(
+        b"".join(contents).decode(),
+        b"".join(reasonings).decode(),
+        [
+            _Call(call_id, name, b"".join(arguments))
+            for call_id, name, arguments in taking_turns(calls, pause)
+        ],
+    )
 
 
 def _answer(resp: falcon.Response, body: dict[str, Any]) -> None:

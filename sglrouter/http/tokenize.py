@@ -8,7 +8,7 @@ import falcon
 
 from sglrouter.http.bodies import read_body
 from sglrouter.http.client import answer, client_of
-from sglrouter.serving.inputs import taking_turns
+from sglrouter.prompt.turns import taking_turns
 from sglrouter.serving.service import Service
 from sglrouter.serving.tokenize import Tokenizing
 

@@ -12,9 +12,7 @@ from collections.abc import Callable
 from time import monotonic, thread_time
 
 from sglrouter.errors import BadRequest
-
-# How long work goes on before it rests, in seconds.
-_SLICE = 0.005
+from sglrouter.prompt.turns import LONGEST_TURN
 
 
 class Budget:
@@ -41,7 +39,7 @@ class Budget:
         # Most work ends within its first slice, and need not ask for the processor's time,
         # which is a system call. That slice is charged as a whole.
         self._since: float | None = None
-        self.until = monotonic() + min(_SLICE, seconds)
+        self.until = monotonic() + min(LONGEST_TURN, seconds)
 
     def check(self) -> None:
         """To be called at every step of work without a known end.
@@ -54,7 +52,7 @@ class Budget:
 
     def overrun(self) -> None:
         """Rests, or gives up."""
-        self._left -= _SLICE if self._since is None else thread_time() - self._since
+        self._left -= LONGEST_TURN if self._since is None else thread_time() - self._since
         if self._left <= 0:
             raise BadRequest(
                 f"The chat template takes longer than {self._seconds:g} s over these messages; "
@@ -65,7 +63,7 @@ class Budget:
         if self._pause is not None:
             self._pause()
         self._since = thread_time()
-        self.until = monotonic() + min(_SLICE, self._left)
+        self.until = monotonic() + min(LONGEST_TURN, self._left)
 
     def too_large(self) -> BadRequest:
         """The refusal of a text that outgrows the budget."""

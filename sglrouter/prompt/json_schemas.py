@@ -13,7 +13,8 @@ work with it is asked only of schemas that become a constraint:
 - Engines take time that grows with the square of what an object, an enumeration or an
   anyOf lists, and faster than that with depth.
 
-All walks are loops, since what nests deeply comes from outside.
+All walks are loops, since what nests deeply comes from outside. Before any, the values
+in a schema are counted: the meta-schema is checked in one go, which nothing interrupts.
 """
 
 from __future__ import annotations
@@ -24,11 +25,17 @@ from urllib.parse import unquote
 
 import jsonschema_rs
 
+from sglrouter._fast.json_shape import json_shape
 from sglrouter.errors import BadRequest
+from sglrouter.prompt.turns import Pause, Turns, no_pause
 
 MAX_DEPTH = 64
 MAX_ENTRIES = 1000
 MAX_PATTERN = 4096
+# Commas and brackets, as sglrouter._fast.json_shape counts them.
+MAX_VALUES = 10_000
+# Bytes of a schema that takes a millisecond or more to check.
+LONG = 16 * 1024
 
 # Schemas that apply to the same value as the one they stand in.
 _SAME_VALUE = ("not", "if", "then", "else")
@@ -103,8 +110,32 @@ def check_is_schema(schema: dict[str, Any], where: str) -> None:
         ) from exc
 
 
-def check_constrains(schema: dict[str, Any], where: str) -> None:
+def check_size(encoded: bytes, where: str) -> None:
+    """Refuses a schema that would take long to check, before anything is done with it.
+
+    Args:
+        encoded: The schema as JSON.
+        where: The field that it is in, for messages.
+
+    Raises:
+        BadRequest: It holds too much.
+    """
+    # Fewer bytes cannot hold more values.
+    if len(encoded) > MAX_VALUES and json_shape(encoded)[0] > MAX_VALUES:
+        raise BadRequest(
+            f"{where} holds more than {MAX_VALUES} values, which is too much for a schema",
+            param=where,
+            code="invalid_json_schema",
+        )
+
+
+def check_constrains(schema: dict[str, Any], where: str, pause: Pause = no_pause) -> None:
     """Checks that an engine can make a grammar of a valid schema.
+
+    Args:
+        schema: The schema.
+        where: The field that it is in, for messages.
+        pause: Called now and then, to let others go on.
 
     Raises:
         BadRequest: It is too large, or a reference in it leads nowhere.
@@ -113,7 +144,9 @@ def check_constrains(schema: dict[str, Any], where: str) -> None:
     entries = 0
     seen: set[str] = set()
     waiting: list[tuple[str, Any, int]] = [("#", schema, 1)]
+    turns = Turns(pause)
     while waiting:
+        turns.check()
         place, node, depth = waiting.pop()
         if place in seen or not isinstance(node, dict):
             continue

@@ -10,7 +10,8 @@ Three ways, as SGLang has them:
 
 Schemas are enforced where the client asks for it with `strict`, and in a JSON array,
 which no model is trained for. Agents send the same tools with every request, so what is
-checked and built once is kept, by the bytes that came in.
+checked and built once is kept, by the bytes that came in. New ones are checked one after
+another, with a rest wherever that has taken long.
 """
 
 from __future__ import annotations
@@ -22,7 +23,13 @@ from typing import Any, Literal
 import msgspec
 
 from sglrouter.errors import BadRequest
-from sglrouter.prompt.json_schemas import check_constrains, check_is_schema
+from sglrouter.prompt.json_schemas import (
+    LONG,
+    MAX_ENTRIES,
+    check_constrains,
+    check_is_schema,
+    check_size,
+)
 from sglrouter.prompt.schema_types import with_real_types
 from sglrouter.prompt.structural_tags import (
     ANY_ARGUMENTS,
@@ -33,6 +40,7 @@ from sglrouter.prompt.structural_tags import (
     has_tags,
     structural_tag,
 )
+from sglrouter.prompt.turns import Pause, no_pause, taking_turns
 
 Json = dict[str, Any]
 Constraint = tuple[str, str]
@@ -68,13 +76,17 @@ def encode_tools(tools: Sequence[Json]) -> bytes:
         raise BadRequest(f"tools hold text that is not Unicode: {exc}", param="tools") from exc
 
 
-def check_tools(encoded: bytes) -> None:
+def check_tools(encoded: bytes, pause: Pause = no_pause) -> None:
     """Checks that every tool's parameters are a JSON Schema, whatever they are for.
+
+    Args:
+        encoded: From encode_tools().
+        pause: Called now and then, to let others go on.
 
     Raises:
         BadRequest: One is not; `param` names it.
     """
-    (_checked if len(encoded) <= _LONGEST_KEPT else _checked.__wrapped__)(encoded)
+    (_checked if len(encoded) <= _LONGEST_KEPT else _checked.__wrapped__)(encoded, pause)
 
 
 def tool_constraint(
@@ -99,15 +111,25 @@ def tool_constraint(
 
 
 def constraint_of(
-    parser: str, encoded: bytes, allowed: tuple[int, ...], choice: Choice, parallel: bool
+    parser: str,
+    encoded: bytes,
+    allowed: tuple[int, ...],
+    choice: Choice,
+    parallel: bool,
+    pause: Pause = no_pause,
 ) -> tuple[Constraint | None, bool]:
     """tool_constraint() of the tools at these places among all that were sent."""
     build = _built if len(encoded) <= _LONGEST_KEPT else _built.__wrapped__
-    return build(parser, encoded, allowed, choice, parallel)
+    return build(parser, encoded, allowed, choice, parallel, pause)
 
 
 def answer_or_call(
-    parser: str, encoded: bytes, allowed: tuple[int, ...], answer: str, parallel: bool
+    parser: str,
+    encoded: bytes,
+    allowed: tuple[int, ...],
+    answer: str,
+    parallel: bool,
+    pause: Pause = no_pause,
 ) -> Constraint | None:
     """A constraint on an answer that is either JSON or calls of tools.
 
@@ -119,23 +141,31 @@ def answer_or_call(
         allowed: The places of the tools that may be called.
         answer: The JSON Schema of an answer that is no call.
         parallel: Whether there may be more than one call.
+        pause: Called now and then, to let others go on.
 
     Returns:
         The constraint, or None if calls in this parser's format cannot be described.
     """
     long = len(encoded) + len(answer) > _LONGEST_KEPT
-    return (_either.__wrapped__ if long else _either)(parser, encoded, allowed, answer, parallel)
+    return (_either.__wrapped__ if long else _either)(
+        parser, encoded, allowed, answer, parallel, pause
+    )
 
 
 @lru_cache(maxsize=_KEPT)
 def _either(
-    parser: str, encoded: bytes, allowed: tuple[int, ...], answer: str, parallel: bool
+    parser: str,
+    encoded: bytes,
+    allowed: tuple[int, ...],
+    answer: str,
+    parallel: bool,
+    pause: Pause,
 ) -> Constraint | None:
     if parser not in FAMILIES:
         return None
     tag = answer_or_calls(
         parser,
-        _calls(encoded, allowed),
+        _calls(encoded, allowed, pause),
         answer=msgspec.json.decode(answer),
         stop_after_first=not parallel,
     )
@@ -143,14 +173,19 @@ def _either(
 
 
 @lru_cache(maxsize=_KEPT)
-def _checked(encoded: bytes) -> None:
-    for i, tool in enumerate(msgspec.json.decode(encoded)):
-        _parameters(tool, i)
+def _checked(encoded: bytes, pause: Pause) -> None:
+    for i, tool in enumerate(taking_turns(msgspec.json.decode(encoded), pause)):
+        _parameters(tool, i, pause)
 
 
 @lru_cache(maxsize=_KEPT)
 def _built(
-    parser: str, encoded: bytes, allowed: tuple[int, ...], choice: Choice, parallel: bool
+    parser: str,
+    encoded: bytes,
+    allowed: tuple[int, ...],
+    choice: Choice,
+    parallel: bool,
+    pause: Pause,
 ) -> tuple[Constraint | None, bool]:
     sent = msgspec.json.decode(encoded)
     tools = [(i, sent[i]) for i in allowed]
@@ -158,31 +193,44 @@ def _built(
     if not forced and not always_tagged(parser) and not any(_strict(tool) for _, tool in tools):
         return None, True
     if has_tags(parser):
-        calls = _calls(encoded, allowed)
+        calls = _calls(encoded, allowed, pause)
         tag = structural_tag(parser, calls, at_least_one=forced, stop_after_first=not parallel)
         return ("structural_tag", msgspec.json.encode(tag).decode()), True
     if not forced or parser in _BY_TRAINING:
         return None, True
-    return ("json_schema", msgspec.json.encode(_array(tools, parallel)).decode()), False
+    return ("json_schema", msgspec.json.encode(_array(tools, parallel, pause)).decode()), False
 
 
-def _calls(encoded: bytes, allowed: tuple[int, ...]) -> list[Call]:
+def _calls(encoded: bytes, allowed: tuple[int, ...], pause: Pause) -> list[Call]:
+    _check_count(allowed)
     tools = msgspec.json.decode(encoded)
     return [
         Call(
             tools[i]["function"]["name"],
-            _schema(tools[i], i) if _strict(tools[i]) else ANY_ARGUMENTS,
+            _schema(tools[i], i, pause) if _strict(tools[i]) else ANY_ARGUMENTS,
         )
-        for i in allowed
+        for i in taking_turns(allowed, pause)
     ]
 
 
-def _array(tools: Sequence[tuple[int, Json]], parallel: bool) -> Json:
+def _check_count(tools: Sequence[object]) -> None:
+    """Refuses a grammar of more alternatives than a schema may have."""
+    if len(tools) > MAX_ENTRIES:
+        raise BadRequest(
+            f"At most {MAX_ENTRIES} tools can be in a grammar, which strict tools and a forced "
+            f"tool_choice ask for, not {len(tools)}",
+            code="invalid_value",
+            param="tools",
+        )
+
+
+def _array(tools: Sequence[tuple[int, Json]], parallel: bool, pause: Pause) -> Json:
     """[{"name": ..., "parameters": {...}}, ...], one at least."""
+    _check_count(tools)
     definitions: Json = {}
     items = []
-    for i, tool in tools:
-        parameters = _schema(tool, i)
+    for i, tool in taking_turns(tools, pause):
+        parameters = _schema(tool, i, pause)
         # References start from the root of the schema, which is no longer the tool's.
         moved = f"tool{i}"
         placed, refers = _moved(parameters, f"#/$defs/{moved}")
@@ -237,25 +285,31 @@ def _strict(tool: Json) -> bool:
     return tool["function"].get("strict") is True
 
 
-def _schema(tool: Json, i: int) -> Json:
+def _schema(tool: Json, i: int, pause: Pause) -> Json:
     """A tool's parameters as an engine can enforce them."""
-    parameters = _parameters(tool, i)
-    check_constrains(parameters, _place(i))
+    parameters = _parameters(tool, i, pause)
+    check_constrains(parameters, _place(i), pause)
     return parameters
 
 
-def _parameters(tool: Json, i: int) -> Json:
+def _parameters(tool: Json, i: int, pause: Pause) -> Json:
     """A tool's parameters, with the types that JSON Schema has."""
     parameters = tool["function"].get("parameters")
     if parameters is None or parameters == {}:
         return _NO_ARGUMENTS
     if not isinstance(parameters, dict):
         raise BadRequest(f"{_place(i)} must be an object", param=_place(i))
+    encoded = msgspec.json.encode(parameters)
+    check_size(encoded, _place(i))
     try:
         real = with_real_types(parameters)
     except RecursionError as exc:
         raise BadRequest(f"{_place(i)} is nested too deeply", param=_place(i)) from exc
+    if len(encoded) > LONG:
+        pause()
     check_is_schema(real, _place(i))
+    if len(encoded) > LONG:
+        pause()
     return real
 
 

@@ -9,7 +9,7 @@ two names that templates read.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from sglrouter.errors import BadRequest
@@ -61,24 +61,34 @@ def refuse_reserved(variables: Mapping[str, Any], where: str = "chat_template_kw
     Raises:
         BadRequest: They hold a name that is not theirs to set; param is its path.
     """
-    for name in variables:
-        if name in _TAKEN:
+    for name in _TAKEN:
+        if name in variables:
             raise _refusal(where, name)
-    inside: list[tuple[str, Any]] = [(where, variables)]
-    while inside:
-        where, value = inside.pop()
+    waiting: list[tuple[_Path, Any]] = [((None, where), variables)]
+    while waiting:
+        path, value = waiting.pop()
         if isinstance(value, Mapping):
-            for name, item in value.items():
-                if name in _OURS:
-                    raise _refusal(where, name)
-                if isinstance(item, Mapping | list):
-                    inside.append((f"{where}.{name}", item))
+            for name in _OURS:
+                if name in value:
+                    raise _refusal(_written(path), name)
+            items: Iterable[tuple[object, Any]] = value.items()
         else:
-            inside += [
-                (f"{where}[{i}]", item)
-                for i, item in enumerate(value)
-                if isinstance(item, Mapping | list)
-            ]
+            items = enumerate(value)
+        waiting += [((path, step), item) for step, item in items if isinstance(item, dict | list)]
+
+
+# A place: the one that it is in, and the step from there.
+_Path = tuple[Any, object]
+
+
+def _written(path: _Path) -> str:
+    steps: list[object] = []
+    while path[0] is not None:
+        steps.append(path[1])
+        path = path[0]
+    return str(path[1]) + "".join(
+        f"[{step}]" if isinstance(step, int) else f".{step}" for step in reversed(steps)
+    )
 
 
 def _refusal(where: str, name: str) -> BadRequest:

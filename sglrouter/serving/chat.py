@@ -148,14 +148,15 @@ class ChatServing:
 
     def _plan(self, request: ChatRequest, facts: EngineFacts) -> _Plan:
         """Checks everything before anything is sent."""
-        limits = self._service.limits(facts)
+        service = self._service
+        limits = service.limits(facts)
         check_stream_options(request)
-        model = self._service.model
+        model = service.model
         lora_id = self._service.adapter(request, facts)
         n = choices(request, limits)
         alternatives = top_logprobs(request, limits)
-        tools = choose_tools(request)
-        grammar = choose_grammar(request, tools, model.formats.tool_parser)
+        tools = choose_tools(request, service.pause)
+        grammar = choose_grammar(request, tools, model.formats.tool_parser, service.pause)
         prompt = chat_prompt(request, tools.shown, model, self._service.pause)
         check_prompt(prompt.ids, limits)
         tokens = len(prompt.ids)

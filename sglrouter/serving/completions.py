@@ -142,7 +142,7 @@ class CompletionServing:
         n = choices(request, limits)
         samples = _samples(request, n, limits)
         _check_alternatives(request, limits)
-        field, constraint = response_constraint(request) or (None, None)
+        field, constraint = response_constraint(request, service.pause) or (None, None)
         prompts = self._prompts.read(request.prompt, limits, "prompt")
         if request.echo:
             self._check_echo(prompts, n)

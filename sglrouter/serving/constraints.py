@@ -15,9 +15,16 @@ from typing import Any, TypeVar
 import msgspec
 
 from sglrouter.errors import BadRequest, RouterError
-from sglrouter.prompt.json_schemas import MAX_PATTERN, check_constrains, check_is_schema
+from sglrouter.prompt.json_schemas import (
+    LONG,
+    MAX_PATTERN,
+    check_constrains,
+    check_is_schema,
+    check_size,
+)
 from sglrouter.prompt.schema_types import with_real_types
 from sglrouter.prompt.tool_constraints import Choice, Constraint, answer_or_call, constraint_of
+from sglrouter.prompt.turns import Pause, no_pause
 from sglrouter.schema.chat import ChatRequest
 from sglrouter.schema.sampling import SamplingRequest
 from sglrouter.serving.client_tags import check_structural_tag
@@ -46,24 +53,29 @@ class Grammar(msgspec.Struct, frozen=True):
     native: bool = True
 
 
-def choose_grammar(request: ChatRequest, tools: Tools, parser: str) -> Grammar:
+def choose_grammar(
+    request: ChatRequest, tools: Tools, parser: str, pause: Pause = no_pause
+) -> Grammar:
     """Finds the grammar that a request asks for.
 
     Args:
         request: The request.
         tools: Its tools, from choose_tools().
         parser: The name of the tool parser that will read the answer; "" for none.
+        pause: Called now and then, to let others go on.
 
     Raises:
         BadRequest: There are several, or one is malformed.
     """
-    asked = response_constraint(request)
+    asked = response_constraint(request, pause)
     parallel = request.parallel_tool_calls is not False
     if asked is None:
         if not tools.shown:
             return Grammar()
         choice: Choice = "required" if tools.forced else "auto"
-        constraint, native = constraint_of(parser, tools.encoded, tools.allowed, choice, parallel)
+        constraint, native = constraint_of(
+            parser, tools.encoded, tools.allowed, choice, parallel, pause
+        )
         return Grammar(constraint, "tools" if constraint else None, native)
     field, constraint = asked
     if tools.forced:
@@ -74,7 +86,7 @@ def choose_grammar(request: ChatRequest, tools: Tools, parser: str) -> Grammar:
         )
     if tools.shown and constraint[0] == "json_schema":
         constraint = (
-            answer_or_call(parser, tools.encoded, tools.allowed, constraint[1], parallel)
+            answer_or_call(parser, tools.encoded, tools.allowed, constraint[1], parallel, pause)
             or constraint
         )
     return Grammar(constraint, field)
@@ -87,8 +99,14 @@ def blamed(error: E, grammar: Grammar) -> E:
     return error
 
 
-def response_constraint(request: SamplingRequest) -> tuple[str, Constraint] | None:
+def response_constraint(
+    request: SamplingRequest, pause: Pause = no_pause
+) -> tuple[str, Constraint] | None:
     """The constraint on the answer's text, after the field that asks for it.
+
+    Args:
+        request: The request.
+        pause: Called now and then, to let others go on.
 
     Raises:
         BadRequest: There are several, or one is malformed.
@@ -97,7 +115,7 @@ def response_constraint(request: SamplingRequest) -> tuple[str, Constraint] | No
     if request.response_format is not None:
         name = request.name_of("response_format")
         with _called(name):
-            constraint = _response_format(request.response_format)
+            constraint = _response_format(request.response_format, pause)
         if constraint is not None:
             found.append((name, constraint))
     for field, kind, most in (
@@ -140,16 +158,16 @@ def _check_text(text: str, field: str, most: int) -> None:
         raise BadRequest(f"{field} must not hold NUL characters", code="invalid_value", param=field)
 
 
-def _response_format(wanted: dict[str, Any]) -> Constraint | None:
+def _response_format(wanted: dict[str, Any], pause: Pause) -> Constraint | None:
     kind = wanted.get("type")
     if kind == "text":
         return None
     if kind == "json_object":
         return "json_schema", '{"type": "object"}'
     if kind == "json_schema":
-        return "json_schema", _schema_of(wanted.get("json_schema"))
+        return "json_schema", _schema_of(wanted.get("json_schema"), pause)
     if kind == "structural_tag":
-        check_structural_tag(wanted)
+        check_structural_tag(wanted, pause)
         return "structural_tag", _encode(wanted, "response_format").decode()
     raise BadRequest(
         "response_format.type must be text, json_object, json_schema or structural_tag",
@@ -157,7 +175,7 @@ def _response_format(wanted: dict[str, Any]) -> Constraint | None:
     )
 
 
-def _schema_of(holder: object) -> str:
+def _schema_of(holder: object, pause: Pause) -> str:
     where = "response_format.json_schema"
     if not isinstance(holder, dict):
         raise BadRequest(f"{where} must be an object with a schema", param=where)
@@ -168,16 +186,21 @@ def _schema_of(holder: object) -> str:
     if not isinstance(schema, dict):
         raise BadRequest(f"{where} must be an object", param=where)
     encoded = _encode(schema, where)
-    return (_checked if len(encoded) <= _LONGEST_KEPT else _checked.__wrapped__)(encoded, where)
+    return (_checked if len(encoded) <= _LONGEST_KEPT else _checked.__wrapped__)(
+        encoded, where, pause
+    )
 
 
 @lru_cache(maxsize=32)
-def _checked(encoded: bytes, where: str) -> str:
+def _checked(encoded: bytes, where: str, pause: Pause) -> str:
     """A schema as engines take it."""
+    check_size(encoded, where)
     schema = msgspec.json.decode(encoded)
     real = with_real_types(schema)
+    if len(encoded) > LONG:
+        pause()
     check_is_schema(real, where)
-    check_constrains(real, where)
+    check_constrains(real, where, pause)
     return (encoded if real is schema else msgspec.json.encode(real)).decode()
 
 

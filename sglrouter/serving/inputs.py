@@ -6,21 +6,16 @@ anything.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, TypeVar, cast
+from collections.abc import Callable, Sequence
+from typing import Any, cast
 
 from sglrouter.errors import BadRequest
 from sglrouter.prompt.encoder import Encoder
+from sglrouter.prompt.turns import taking_turns
 from sglrouter.serving.sampling import Limits, check_prompt
-
-T = TypeVar("T")
 
 # OpenAI's bound for embeddings.
 MAX_INPUTS = 2048
-
-# Seconds that the work for one request may go on before others get their turn.
-_LONGEST_TURN = 0.005
 
 Inputs = Sequence[str] | Sequence[Sequence[int]]
 
@@ -127,13 +122,3 @@ def check_text(text: str, where: str) -> None:
         raise BadRequest(
             f"{where} must not be empty or of white space only", code="invalid_value", param=where
         )
-
-
-def taking_turns(items: Iterable[T], pause: Callable[[], object]) -> Iterator[T]:
-    """The items, with a pause wherever those before have taken long."""
-    began = time.monotonic()
-    for item in items:
-        if time.monotonic() - began > _LONGEST_TURN:
-            pause()
-            began = time.monotonic()
-        yield item

@@ -24,6 +24,7 @@ from sglrouter.backend.scheduler import (
 )
 from sglrouter.errors import BadRequest
 from sglrouter.output.native import NativeBody, NativeOutput, NativeRequest, NativeStream
+from sglrouter.prompt.turns import Pause, taking_turns
 from sglrouter.schema.generate import (
     IGNORED_IN_GENERATE,
     IGNORED_IN_SAMPLING_PARAMS,
@@ -38,7 +39,6 @@ from sglrouter.schema.generate import (
 )
 from sglrouter.serving.answer import Answer
 from sglrouter.serving.constraints import Grammar, response_constraint
-from sglrouter.serving.inputs import taking_turns
 from sglrouter.serving.native_items import Item, Items, Scoring, items_of
 from sglrouter.serving.running import Name
 from sglrouter.serving.samples import sample_of
@@ -124,7 +124,7 @@ class NativeServing:
         for item in taking_turns(items.each, self._service.pause):
             if last is None or last[0] is not item.params:
                 # Nearly always all prompts have the same.
-                last = item.params, *_sampling_of(item, preferred, limits)
+                last = item.params, *_sampling_of(item, preferred, limits, self._service.pause)
             _, shared, grammar = last
             if item.lora_path != shared.lora_path:
                 shared = msgspec.structs.replace(shared, lora_path=item.lora_path)
@@ -216,7 +216,7 @@ def _engine_request(request: GenerateRequest, plan: _Plan) -> tuple[str, bytes]:
 
 
 def _sampling_of(
-    item: Item, preferred: NativeSamplingParams, limits: Limits
+    item: Item, preferred: NativeSamplingParams, limits: Limits, pause: Pause
 ) -> tuple[NativeSampling, Grammar]:
     """A prompt's sampling parameters and grammar; see sampling()."""
     params, place = with_preferred(item.params, preferred), item.place
@@ -229,7 +229,7 @@ def _sampling_of(
         )
     wanted = _response_format(params, place, limits)
     shared = shared_form(params, place, wanted, item.lora_path)
-    asked = response_constraint(shared)
+    asked = response_constraint(shared, pause)
     return shared, Grammar() if asked is None else Grammar(asked[1], asked[0])
 
 

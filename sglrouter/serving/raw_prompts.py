@@ -18,7 +18,7 @@ from sglrouter.errors import BadRequest
 from sglrouter.output.detokenizer import DetokenizerFactory
 from sglrouter.output.prompt_text import PromptText, character_offsets, count_characters
 from sglrouter.prompt.encoder import Encoder
-from sglrouter.serving.inputs import taking_turns
+from sglrouter.prompt.turns import taking_turns
 from sglrouter.serving.sampling import Limits, check_prompt
 
 # Ids that are decoded before the clock is looked at.

@@ -7,14 +7,14 @@ times as large in memory, and so that nothing here keeps others waiting for long
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 import msgspec
 
 from sglrouter.errors import BadRequest
+from sglrouter.prompt.turns import taking_turns
 from sglrouter.schema.chat import decode_chat_request
 from sglrouter.schema.tokenize import (
     DetokenizeRequest,
@@ -26,15 +26,11 @@ from sglrouter.serving.chat import chat_prompt
 from sglrouter.serving.service import Service
 from sglrouter.serving.tool_choice import choose_tools
 
-T = TypeVar("T")
-
 _encode = msgspec.json.Encoder().encode
 
 # Ids that are written in about a millisecond, and bytes of an answer's pieces.
 _AT_ONCE = 16_384
 _PIECE = 128 * 1024
-# Seconds that the work for one request may go on before others get their turn.
-_LONGEST_TURN = 0.005
 
 
 class Tokenizing:
@@ -102,7 +98,9 @@ class Tokenizing:
     ) -> tuple[list[str], list[memoryview]]:
         service = self._service
         chat = service.read(decode_chat_request, body)
-        prompt = chat_prompt(chat, choose_tools(chat).shown, service.model, self._service.pause)
+        prompt = chat_prompt(
+            chat, choose_tools(chat, self._service.pause).shown, service.model, self._service.pause
+        )
         # What any encoder returns.
         ids = cast(memoryview, prompt.ids)
         if request.add_special_tokens:
@@ -112,12 +110,14 @@ class Tokenizing:
     def _prompts(self, texts: Sequence[str], *, special: bool) -> list[memoryview]:
         encoder = self._service.model.prompts.encoder
         encode = encoder.encode_raw if special else encoder.encode
-        return [encode(text) for text in self._taking_turns(texts)]
+        return [encode(text) for text in taking_turns(texts, self._service.pause)]
 
     def _texts(self, request: DetokenizeRequest) -> list[str]:
         for i, ids in enumerate(request.tokens):
             self._check(ids, f"tokens[{i}]")
-        return [self._text(request, ids) for ids in self._taking_turns(request.tokens)]
+        return [
+            self._text(request, ids) for ids in taking_turns(request.tokens, self._service.pause)
+        ]
 
     def _text(self, request: DetokenizeRequest, ids: Any) -> str:
         return self._service.model.detokenizers.text(
@@ -141,15 +141,6 @@ class Tokenizing:
                 code="token_out_of_vocabulary",
                 param=f"{where}[{i}]",
             )
-
-    def _taking_turns(self, items: Sequence[T]) -> Iterator[T]:
-        """The items, with a pause wherever those before have taken long."""
-        began = time.monotonic()
-        for item in items:
-            if time.monotonic() - began > _LONGEST_TURN:
-                self._service.pause()
-                began = time.monotonic()
-            yield item
 
     def _answer(
         self, ids: Sequence[memoryview], others: dict[str, Any], *, many: bool, strings: bool

@@ -7,13 +7,14 @@ these, that of chat completions and that of the Responses API.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from sglrouter.errors import BadRequest
 from sglrouter.prompt.tool_constraints import check_tools, encode_tools
+from sglrouter.prompt.turns import Pause, no_pause, taking_turns
 from sglrouter.schema.chat import ChatRequest
 
 Json = dict[str, Any]
@@ -35,19 +36,23 @@ class Tools(msgspec.Struct, frozen=True):
     encoded: bytes = b""
 
 
-def choose_tools(request: ChatRequest) -> Tools:
+def choose_tools(request: ChatRequest, pause: Pause = no_pause) -> Tools:
     """Applies tool_choice to the tools.
+
+    Args:
+        request: The request.
+        pause: Called now and then, to let others go on.
 
     Raises:
         BadRequest: A tool is malformed, or the choice does not fit the tools.
     """
     tools = request.tools or []
-    for i, tool in enumerate(tools):
+    for i, tool in enumerate(taking_turns(tools, pause)):
         _check_tool(tool, f"tools[{i}]")
     encoded = b""
     if tools:
         encoded = encode_tools(tools)
-        check_tools(encoded)
+        check_tools(encoded, pause)
     forced, allowed = _choice(request.tool_choice, tools)
     if not allowed:
         return Tools()
@@ -81,7 +86,7 @@ def _choice(choice: str | Json | None, tools: Sequence[Json]) -> tuple[bool, lis
         return True, everything
     kind = choice.get("type", "function") if isinstance(choice, dict) else None
     if isinstance(choice, dict) and kind == "function":
-        return True, [_place_of(choice, "tool_choice", tools)]
+        return True, [_place_of(choice, "tool_choice", _places(tools))]
     if isinstance(choice, dict) and kind == "allowed_tools":
         return _subset(choice, tools)
     raise BadRequest(
@@ -102,16 +107,25 @@ def _subset(choice: Json, tools: Sequence[Json]) -> tuple[bool, list[int]]:
     if not isinstance(listed, list) or not listed:
         raise BadRequest(f"{where}.tools must name at least one tool", param=f"{where}.tools")
     places = set()
+    named = _places(tools)
     for i, reference in enumerate(listed):
         at = f"{where}.tools[{i}]"
         if not isinstance(reference, dict) or reference.get("type", "function") != "function":
             raise BadRequest(f"{at} must be an object of type function", param=at)
-        places.add(_place_of(reference, at, tools))
+        places.add(_place_of(reference, at, named))
     return holder["mode"] == "required", sorted(places)
 
 
-def _place_of(reference: Json, where: str, tools: Sequence[Json]) -> int:
-    """Which tool a {"function": {"name": ...}} or {"name": ...} means; the first of a name."""
+def _places(tools: Sequence[Json]) -> dict[str, int]:
+    """Where each name is; the first place of it."""
+    places: dict[str, int] = {}
+    for i, tool in enumerate(tools):
+        places.setdefault(tool["function"]["name"], i)
+    return places
+
+
+def _place_of(reference: Json, where: str, places: Mapping[str, int]) -> int:
+    """Which tool a {"function": {"name": ...}} or {"name": ...} means."""
     if "function" in reference:
         function = reference["function"]
         where = f"{where}.function"
@@ -123,7 +137,6 @@ def _place_of(reference: Json, where: str, tools: Sequence[Json]) -> int:
     where = f"{where}.name"
     if not isinstance(name, str):
         raise BadRequest(f"{where} must be the name of a function", param=where)
-    for i, tool in enumerate(tools):
-        if tool["function"]["name"] == name:
-            return i
+    if name in places:
+        return places[name]
     raise BadRequest(f"{where} is {name!r}, which is not in tools", param=where)

@@ -174,7 +174,7 @@ def test_strings_are_told_from_what_is_between_them(
     assert json_shape(body) == (values + -(-numbers // 16), depth({"x": value}))
 
 
-@given(st.lists(st.sampled_from(['\\\\', '\\"', "a" * 15, "a", ","]), max_size=40))
+@given(st.lists(st.sampled_from(["\\\\", '\\"', "a" * 15, "a", ","]), max_size=40))
 def test_an_escaped_quote_ends_no_string_wherever_it_is(parts: list[str]) -> None:
     assert json_shape(f'["{"".join(parts)}",1]'.encode()) == (2, 1)
 

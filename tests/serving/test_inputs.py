@@ -9,7 +9,8 @@ import pytest
 
 from sglrouter.errors import BadRequest
 from sglrouter.prompt.encoder import reference_encoder
-from sglrouter.serving.inputs import MAX_INPUTS, ids_of, inputs_of, taking_turns
+from sglrouter.prompt.turns import taking_turns
+from sglrouter.serving.inputs import MAX_INPUTS, ids_of, inputs_of
 from sglrouter.serving.sampling import Limits
 from tests.output.models import byte_level
 
