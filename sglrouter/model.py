@@ -16,6 +16,7 @@ from sglrouter.prompt.conversation import PromptBuilder, PromptOptions
 from sglrouter.prompt.encoder import Encoder, ReferenceLibrary
 from sglrouter.prompt.encodings.choice import encoding
 from sglrouter.prompt.fast_tokenizer import fast_library
+from sglrouter.prompt.longest_token import longest_token
 from sglrouter.prompt.model_files import ModelFiles, read_model_files, read_template_file
 from sglrouter.prompt.special_tokens import ends_of
 from sglrouter.prompt.tokenizer import read_tokenizer, vocabulary_size
@@ -79,7 +80,9 @@ def load_model(settings: Settings, directory: Path) -> Model:
     fast = fast_library(source, tokenizer)
     if fast is not None:
         fast.remember(settings.tokenizer_cache)
-    encoder = Encoder(fast or ReferenceLibrary(tokenizer), ends_of(tokenizer))
+    encoder = Encoder(
+        fast or ReferenceLibrary(tokenizer), ends_of(tokenizer), longest_token(tokenizer)
+    )
     detokenizers = DetokenizerFactory(tokenizer)
     vocab_size = files.vocab_size or vocabulary_size(tokenizer)
     formats = choose_formats(

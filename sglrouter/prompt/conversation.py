@@ -22,6 +22,7 @@ from sglrouter.prompt.messages import Message, normalise
 from sglrouter.prompt.model_files import ModelFiles, read_template_file
 from sglrouter.prompt.second_tries import Tools, second_tries
 from sglrouter.prompt.template import ChatTemplate, TemplateRefusal
+from sglrouter.prompt.turns import no_pause
 from sglrouter.prompt.variables import refuse_reserved
 
 # What to do about it, for whoever asks.
@@ -145,6 +146,7 @@ class PromptBuilder:
         add_generation_prompt: bool = True,
         continue_final_message: Continue = False,
         pause: Callable[[], object] | None = None,
+        check: Callable[[str], object] | None = None,
     ) -> Prompt:
         """Renders and tokenizes a conversation.
 
@@ -156,11 +158,12 @@ class PromptBuilder:
             continue_final_message: Whether the model goes on with the last message
                 instead, which is the assistant's, or with which of its fields.
             pause: Called now and then while rendering goes on for long.
+            check: Called with the text before it is tokenized; may refuse it.
 
         Raises:
-            BadRequest: The conversation cannot be rendered.
+            BadRequest: The conversation cannot be rendered, or is refused.
         """
-        refuse_reserved(kwargs or {})
+        refuse_reserved(kwargs or {}, pause=pause or no_pause)
         options = self._options
         template = self._select(tools)
         budget = Budget(options.seconds, options.characters, pause)
@@ -195,6 +198,8 @@ class PromptBuilder:
                 text = render(normal)
         except BadRequest as exc:
             raise exc if control is None else control.restored(exc) from None
+        if check is not None:
+            check(text)
         # The template has written every special token, the first one included.
         if control is not None:
             ids = self.encoder.encode_marked(text, control)

@@ -20,6 +20,7 @@ from typing import Protocol
 import tokenizers
 
 from sglrouter.prompt.control_text import ControlText
+from sglrouter.prompt.longest_token import longest_token
 from sglrouter.prompt.special_tokens import Ends, ends_of
 
 Run = Callable[[Callable[[str], bytes], str], bytes]
@@ -71,15 +72,20 @@ class Encoder:
     Args:
         library: What encodes.
         ends: What raw text gets at its ends.
+        longest_token: The most characters that one token can stand for; None if unknown.
 
     Attributes:
+        longest_token: As given.
         run: Calls a function with a long text and returns its result.
     """
 
-    def __init__(self, library: Library, ends: Ends | None = None) -> None:
+    def __init__(
+        self, library: Library, ends: Ends | None = None, longest_token: int | None = None
+    ) -> None:
         self._library = library
         self._ends = ends or Ends()
         self._offloaded = 0
+        self.longest_token = longest_token
         self.run: Run = in_place
 
     def encode(self, text: str) -> memoryview:
@@ -140,4 +146,4 @@ class Encoder:
 
 def reference_encoder(tokenizer: tokenizers.Tokenizer) -> Encoder:
     """The encoder that the `tokenizers` library alone makes."""
-    return Encoder(ReferenceLibrary(tokenizer), ends_of(tokenizer))
+    return Encoder(ReferenceLibrary(tokenizer), ends_of(tokenizer), longest_token(tokenizer))

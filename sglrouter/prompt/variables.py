@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from sglrouter.errors import BadRequest
+from sglrouter.prompt.turns import Pause, Turns, no_pause
 from sglrouter.schema.chat import ChatRequest
 
 # Never from a request, however deep they are buried.
@@ -55,8 +56,17 @@ RESERVED = _OURS | _TAKEN
 _THINKING = ("thinking", "enable_thinking")
 
 
-def refuse_reserved(variables: Mapping[str, Any], where: str = "chat_template_kwargs") -> None:
+def refuse_reserved(
+    variables: Mapping[str, Any],
+    where: str = "chat_template_kwargs",
+    pause: Pause = no_pause,
+) -> None:
     """Checks variables from outside.
+
+    Args:
+        variables: The variables.
+        where: The field that they are in, for messages.
+        pause: Called now and then, to let others go on.
 
     Raises:
         BadRequest: They hold a name that is not theirs to set; param is its path.
@@ -65,7 +75,9 @@ def refuse_reserved(variables: Mapping[str, Any], where: str = "chat_template_kw
         if name in variables:
             raise _refusal(where, name)
     waiting: list[tuple[_Path, Any]] = [((None, where), variables)]
+    turns = Turns(pause)
     while waiting:
+        turns.check()
         path, value = waiting.pop()
         if isinstance(value, Mapping):
             for name in _OURS:
@@ -97,8 +109,12 @@ def _refusal(where: str, name: str) -> BadRequest:
     )
 
 
-def template_variables(request: ChatRequest) -> dict[str, Any]:
+def template_variables(request: ChatRequest, pause: Pause = no_pause) -> dict[str, Any]:
     """The variables that a request sets, by whichever field.
+
+    Args:
+        request: The request.
+        pause: Called now and then, to let others go on.
 
     Raises:
         BadRequest: It brings a template, or sets a reserved name.
@@ -109,7 +125,7 @@ def template_variables(request: ChatRequest) -> dict[str, Any]:
             param="chat_template",
         )
     variables: dict[str, Any] = dict(request.chat_template_kwargs or {})
-    refuse_reserved(variables)
+    refuse_reserved(variables, pause=pause)
     effort = request.reasoning_effort
     if effort is None and request.reasoning is not None:
         effort = request.reasoning.effort

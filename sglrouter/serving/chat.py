@@ -31,6 +31,8 @@ from sglrouter.serving.reading import reading_of
 from sglrouter.serving.running import names_of
 from sglrouter.serving.samples import sample_of
 from sglrouter.serving.sampling import (
+    Limits,
+    check_length,
     check_logprobs,
     check_prompt,
     check_stream_options,
@@ -66,6 +68,7 @@ def chat_prompt(
     tools: Sequence[Mapping[str, Any]] | None,
     model: Model,
     pause: Callable[[], object],
+    limits: Limits | None = None,
 ) -> Prompt:
     """The prompt that a conversation makes.
 
@@ -74,6 +77,7 @@ def chat_prompt(
         tools: Those of its tools that the model is shown.
         model: The model.
         pause: Called now and then where it takes long.
+        limits: Bounds of the model, beyond which a prompt is refused; None for no bound.
 
     Raises:
         BadRequest: The conversation cannot be rendered.
@@ -83,7 +87,7 @@ def chat_prompt(
             "continue_final_message and add_generation_prompt exclude each other",
             param="continue_final_message",
         )
-    variables = template_variables(request)
+    variables = template_variables(request, pause)
     if request.response_format is not None and model.prompts.shows_response_format:
         variables.setdefault("response_format", request.response_format)
     return model.prompts.build(
@@ -93,6 +97,9 @@ def chat_prompt(
         add_generation_prompt=request.add_generation_prompt is not False,
         continue_final_message=request.continue_final_message or False,
         pause=pause,
+        check=None
+        if limits is None
+        else lambda text: check_length(text, model.prompts.encoder.longest_token, limits),
     )
 
 
@@ -157,7 +164,7 @@ class ChatServing:
         alternatives = top_logprobs(request, limits)
         tools = choose_tools(request, service.pause)
         grammar = choose_grammar(request, tools, model.formats.tool_parser, service.pause)
-        prompt = chat_prompt(request, tools.shown, model, self._service.pause)
+        prompt = chat_prompt(request, tools.shown, model, service.pause, limits)
         check_prompt(prompt.ids, limits)
         tokens = len(prompt.ids)
         params = sampling(

@@ -12,7 +12,7 @@ from typing import Any, cast
 from sglrouter.errors import BadRequest
 from sglrouter.prompt.encoder import Encoder
 from sglrouter.prompt.turns import taking_turns
-from sglrouter.serving.sampling import Limits, check_prompt
+from sglrouter.serving.sampling import Limits, check_length, check_prompt
 
 # OpenAI's bound for embeddings.
 MAX_INPUTS = 2048
@@ -88,6 +88,7 @@ def ids_of(
         where = field if len(inputs) == 1 else f"{field}[{i}]"
         if isinstance(each, str):
             check_text(each, where)
+            check_length(each, encoder.longest_token, limits, where)
             tokens: Sequence[int] = encoder.encode_raw(each)
         else:
             tokens = checked_ids(each, where)

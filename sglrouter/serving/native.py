@@ -42,7 +42,7 @@ from sglrouter.serving.constraints import Grammar, response_constraint
 from sglrouter.serving.native_items import Item, Items, Scoring, items_of
 from sglrouter.serving.running import Name
 from sglrouter.serving.samples import sample_of
-from sglrouter.serving.sampling import Limits, check_prompt, choices, sampling
+from sglrouter.serving.sampling import Limits, check_length, check_prompt, choices, sampling
 from sglrouter.serving.service import Service
 
 # Each costs an engine a place in a sorted row of its vocabulary, and memory here.
@@ -154,7 +154,9 @@ class NativeServing:
     def _prompt_ids(self, item: Item, limits: Limits) -> Sequence[int]:
         prompt = item.prompt
         if isinstance(prompt, str):
-            return self._service.model.prompts.encoder.encode_raw(prompt)
+            encoder = self._service.model.prompts.encoder
+            check_length(prompt, encoder.longest_token, limits, item.field)
+            return encoder.encode_raw(prompt)
         _check_ids(prompt, limits, item.field)
         return array("I", prompt)
 

@@ -22,7 +22,7 @@ from sglrouter.schema.scoring import Content, RerankRequest, decode_rerank_reque
 from sglrouter.serving.batch import BatchAnswer
 from sglrouter.serving.inputs import check_count, check_text
 from sglrouter.serving.next_tokens import next_tokens
-from sglrouter.serving.sampling import Limits, check_prompt
+from sglrouter.serving.sampling import Limits, check_length, check_prompt
 from sglrouter.serving.service import Service
 
 
@@ -111,6 +111,7 @@ class RerankServing:
     ) -> list[Sequence[int]]:
         ids = []
         asked = [{"type": "text", "text": query}]
+        encoder = self._service.model.prompts.encoder
         for i, text in enumerate(taking_turns(texts, self._service.pause)):
             where = f"documents[{i}]"
             # Text templates read the messages, those for images the other two.
@@ -125,6 +126,7 @@ class RerankServing:
                     [{"role": "user", "content": query}, {"role": "user", "content": text}],
                     kwargs=kwargs,
                     pause=self._service.pause,
+                    check=lambda prompt: check_length(prompt, encoder.longest_token, limits),
                 )
             except BadRequest as exc:
                 exc.param = where

@@ -19,7 +19,7 @@ from sglrouter.output.detokenizer import DetokenizerFactory
 from sglrouter.output.prompt_text import PromptText, character_offsets, count_characters
 from sglrouter.prompt.encoder import Encoder
 from sglrouter.prompt.turns import taking_turns
-from sglrouter.serving.sampling import Limits, check_prompt
+from sglrouter.serving.sampling import Limits, check_length, check_prompt
 
 # Ids that are decoded before the clock is looked at.
 _AT_ONCE = 256
@@ -122,6 +122,7 @@ class RawPrompts:
 
     def _read(self, prompt: str | list[int], limits: Limits, field: str) -> RawPrompt:
         if isinstance(prompt, str):
+            check_length(prompt, self._encoder.longest_token, limits, field)
             found = RawPrompt(self._encoder.encode_raw(prompt), prompt)
         else:
             found = RawPrompt(_packed(prompt, field))

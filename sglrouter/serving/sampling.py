@@ -167,16 +167,40 @@ def check_prompt(ids: Sequence[int], limits: Limits, field: str = "messages") ->
             code="token_out_of_vocabulary",
             param=field,
         )
-    context, longest = limits.context, limits.longest_prompt
+    longest = limits.longest_prompt
     if longest is not None and len(ids) > longest:
-        # Agents look for OpenAI's words to know that they must shorten their history.
-        raise BadRequest(
-            f"This model's maximum context length is {context} tokens. However, your {field} "
-            f"resulted in {len(ids)} tokens, and a prompt may take up to "
-            f"{longest}. Please reduce the length of the {field}.",
-            code="context_length_exceeded",
-            param=field,
-        )
+        raise _too_long(str(len(ids)), limits, field)
+
+
+def check_length(
+    text: str, longest_token: int | None, limits: Limits, field: str = "messages"
+) -> None:
+    """Refuses a prompt that cannot fit, before time and memory go into its ids.
+
+    Args:
+        text: The prompt.
+        longest_token: The most characters that a token can stand for; None if unknown.
+        limits: Bounds of the model.
+        field: The request's field that the prompt comes from.
+
+    Raises:
+        BadRequest: It is too long, whatever its tokens are.
+    """
+    longest = limits.longest_prompt
+    if longest is None or longest_token is None or len(text) <= longest * longest_token:
+        return
+    raise _too_long(f"at least {-(-len(text) // longest_token)}", limits, field)
+
+
+def _too_long(tokens: str, limits: Limits, field: str) -> BadRequest:
+    # Agents look for OpenAI's words to know that they must shorten their history.
+    return BadRequest(
+        f"This model's maximum context length is {limits.context} tokens. However, your {field} "
+        f"resulted in {tokens} tokens, and a prompt may take up to "
+        f"{limits.longest_prompt}. Please reduce the length of the {field}.",
+        code="context_length_exceeded",
+        param=field,
+    )
 
 
 def check_stream_options(request: SamplingRequest) -> None:

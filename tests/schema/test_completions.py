@@ -83,8 +83,8 @@ def test_a_schema_that_is_no_object_is_refused(schema: str) -> None:
 
 
 def test_a_schema_in_a_string_is_bounded() -> None:
-    body = json.dumps({"prompt": "a", "json_schema": "[" + "1," * 600}).encode()
+    body = json.dumps({"prompt": "a", "json_schema": "[" + "{}," * 600}).encode()
     with pytest.raises(BadRequest) as caught:
         decode_completion_request(body, JsonBounds(values=1000))
     assert caught.value.code == "invalid_value"
-    assert "at most 1000 characters" in caught.value.message
+    assert "more than 1000 values" in caught.value.message
