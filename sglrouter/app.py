@@ -20,10 +20,10 @@ from sglrouter.http import failures
 from sglrouter.http.answering import let_others_go_on
 from sglrouter.http.request_id import RequestIds
 from sglrouter.http.routes import routes
-from sglrouter.memory import give_back_memory
+from sglrouter.memory import Trimming, give_back_memory
 from sglrouter.model import Model, load_model
-from sglrouter.offload import Offload
 from sglrouter.prompt.conversation import NO_TEMPLATE
+from sglrouter.offload import Offload, in_a_thread
 from sglrouter.serving.service import Service
 from sglrouter.setting_sources import load_settings
 
@@ -47,6 +47,7 @@ class Router(falcon.App[falcon.Request, falcon.Response]):
         failures.install(self)
         model.prompts.encoder.run = Offload(settings.tokenizer_threads)
         service = Service(settings, model, pool, let_others_go_on)
+        service.large_request = Trimming(in_a_thread).after
         self.running = service.running
         for route in routes(service):
             self.add_route(route.path, route.resource, suffix=route.suffix)

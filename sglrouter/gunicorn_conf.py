@@ -84,7 +84,9 @@ graceful_timeout = _settings.graceful_timeout
 # A worker whose event loop stands still this long is replaced; no bound on requests.
 timeout = 60
 backlog = 2048
-worker_tmp_dir = "/dev/shm" if os.path.isdir("/dev/shm") else None  # noqa: S108
+# In memory, where this user may write there: a disk that is slow would look like a worker
+# that stands still.
+worker_tmp_dir = "/dev/shm" if os.access("/dev/shm", os.W_OK | os.X_OK) else None  # noqa: S108
 # It would be a thread in a master that forks, and nobody has asked for it.
 control_socket_disable = True
 # The C parser that the package index holds is older than gunicorn wants.

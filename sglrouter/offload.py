@@ -14,6 +14,7 @@ import sys
 import threading
 from collections.abc import Callable
 
+import gevent
 from gevent.threadpool import ThreadPool
 
 logger = logging.getLogger(__name__)
@@ -66,3 +67,8 @@ def _be_nicer() -> None:
         os.setpriority(os.PRIO_PROCESS, thread, min(now + _NICER, _NICEST))
     except OSError as exc:
         logger.warning("tokenizer: its threads do not give way to others: %s", exc)
+
+
+def in_a_thread(seconds: float, function: Callable[[], object]) -> None:
+    """Calls a function later, in gevent's own pool of threads."""
+    gevent.spawn_later(seconds, lambda: gevent.get_hub().threadpool.apply(function))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -79,8 +80,48 @@ def test_the_threads_give_way_to_the_loop() -> None:
     def niceness(text: str) -> bytes:
         return str(os.getpriority(os.PRIO_PROCESS, threading.get_native_id())).encode()
 
-    assert int(Offload(1)(niceness, "")) == 5
-    assert int(niceness("")) < 5, "the loop's own thread is as it was"
+    before = int(niceness(""))
+    assert int(Offload(1)(niceness, "")) == min(before + 5, 19)
+    assert int(niceness("")) == before, "the loop's own thread is as it was"
+
+
+# In a process of its own, which cannot get its niceness back.
+PROGRAM = """
+import os, sys, threading
+nice, user, forbidden = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3] == "forbidden"
+from sglrouter.offload import Offload
+if user:
+    os.setuid(user)
+os.nice(nice)
+if forbidden:
+    def refuse(*args):
+        raise PermissionError(1, "Operation not permitted")
+    os.setpriority = refuse
+def niceness(text):
+    return str(os.getpriority(os.PRIO_PROCESS, threading.get_native_id())).encode()
+offload = Offload(1)
+print(os.getpriority(os.PRIO_PROCESS, 0), *(int(offload(niceness, "")) for _ in range(2)))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="threads have no niceness of their own")
+@pytest.mark.parametrize("nice", [0, 4, 10, 16, 19])
+@pytest.mark.parametrize("how", ["allowed", "forbidden"])
+def test_long_prompts_work_at_any_niceness_and_where_it_may_not_be_changed(
+    nice: int, how: str
+) -> None:
+    """As a unit's Nice= has it, or a SystemCallFilter= without @resources."""
+    user = 65534 if os.getuid() == 0 else 0
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, str(nice), str(user), how],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    own, *threads = map(int, done.stdout.split())
+    assert threads == [min(own + 5, 19) if how == "allowed" else own] * 2
+    assert done.stderr.count("do not give way") == (how == "forbidden"), "one line, and no more"
 
 
 def test_what_the_function_raises_is_raised_here() -> None:

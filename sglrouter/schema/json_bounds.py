@@ -69,6 +69,11 @@ def decode_bounded(decoder: msgspec.json.Decoder[T], body: bytes, bounds: JsonBo
     return request
 
 
+def text_shape(text: str) -> tuple[int, int]:
+    """How many values there are in JSON, as bounds count them, and how deep they are."""
+    return json_shape(text.encode("utf-8", "replace"))
+
+
 def check_text_shape(text: str, where: str, bounds: JsonBounds) -> None:
     """Checks JSON that is a text within a body, before it is decoded.
 
@@ -80,7 +85,7 @@ def check_text_shape(text: str, where: str, bounds: JsonBounds) -> None:
     Raises:
         BadRequest: It holds more values than a whole body may, or is too deep.
     """
-    values, deepest = json_shape(text.encode("utf-8", "replace"))
+    values, deepest = text_shape(text)
     if values > bounds.values:
         raise BadRequest(
             f"{where} holds more than {bounds.values} values", code="invalid_value", param=where

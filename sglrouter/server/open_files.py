@@ -26,7 +26,10 @@ def allow_open_files(connections: int) -> None:
     if soft == resource.RLIM_INFINITY or soft >= needed:
         return
     most = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    except (OSError, ValueError):  # some sandboxes forbid the call
+        most = soft
     if most < needed:
         logger.warning(
             "a worker may open %d files, which worker_connections = %d can exceed: raise the "

@@ -22,11 +22,13 @@ from sglrouter.output.choice import Choice
 from sglrouter.output.head import Head
 from sglrouter.output.reading import Reading
 from sglrouter.prompt.conversation import Prompt
+from sglrouter.prompt.turns import taking_turns
 from sglrouter.prompt.variables import template_variables
 from sglrouter.schema.chat import IGNORED_IN_CHAT, ChatRequest, decode_chat_request
 from sglrouter.schema.sampling import ignored_fields
 from sglrouter.serving.answer import Answer
 from sglrouter.serving.constraints import Grammar, choose_grammar
+from sglrouter.serving.past_calls import check_past_calls
 from sglrouter.serving.reading import reading_of
 from sglrouter.serving.running import names_of
 from sglrouter.serving.samples import sample_of
@@ -140,7 +142,10 @@ class ChatServing:
         names = names_of(request.rid, head.id)
         generation = service.generate(
             route,
-            dict(self._engine_request(request, plan) for _ in range(plan.n)),
+            dict(
+                self._engine_request(request, plan)
+                for _ in taking_turns(range(plan.n), service.pause)
+            ),
             metadata,
             names,
         )
@@ -160,6 +165,7 @@ class ChatServing:
         check_stream_options(request)
         model = service.model
         lora_id = self._service.adapter(request, facts)
+        check_past_calls(request.messages, service.bounds, service.pause)
         n = choices(request, limits)
         alternatives = top_logprobs(request, limits)
         tools = choose_tools(request, service.pause)

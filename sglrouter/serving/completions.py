@@ -22,6 +22,7 @@ from sglrouter.errors import BadRequest
 from sglrouter.output.head import Head
 from sglrouter.output.prompt_text import PromptText
 from sglrouter.output.text import TextChoice, TextCompletion, TextStream
+from sglrouter.prompt.turns import taking_turns
 from sglrouter.schema.completions import (
     DEFAULT_MAX_TOKENS,
     CompletionRequest,
@@ -113,7 +114,9 @@ class CompletionServing:
         names = names_of(request.rid, head.id)
         generation = service.generate(
             route,
-            dict(_engine_request(request, plan, work) for work in each),
+            dict(
+                _engine_request(request, plan, work) for work in taking_turns(each, service.pause)
+            ),
             metadata,
             names,
         )
@@ -152,7 +155,10 @@ class CompletionServing:
         if scored:
             _check_logprobs(request, wanted, samples, limits)
         return _Plan(
-            work=[_Work(prompt, each, self._shown(request, prompt)) for prompt, each in wanted],
+            work=[
+                _Work(prompt, each, self._shown(request, prompt))
+                for prompt, each in taking_turns(wanted, service.pause)
+            ],
             n=n,
             samples=samples,
             scored=scored,

@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from sglrouter._fast.prompt_ids import largest_id
 from sglrouter.backend.channel import Metadata
 from sglrouter.backend.scheduler import (
     EngineFacts,
@@ -97,11 +98,13 @@ class NativeServing:
         plans = self._plans(items, preferred, facts, limits)
         outputs = [
             self._output(request, plan, name, facts, began)
-            for plan in plans
+            for plan in taking_turns(plans, service.pause)
             for name in plan.item.ids
         ]
         requests = dict(
-            _engine_request(request, plan) for plan in plans for _ in range(len(plan.item.ids))
+            _engine_request(request, plan)
+            for plan in taking_turns(plans, service.pause)
+            for _ in range(len(plan.item.ids))
         )
         generation = service.generate(route, requests, metadata, _names(items))
         stream, several = bool(request.stream), items.several
@@ -157,8 +160,14 @@ class NativeServing:
             encoder = self._service.model.prompts.encoder
             check_length(prompt, encoder.longest_token, limits, item.field)
             return encoder.encode_raw(prompt)
-        _check_ids(prompt, limits, item.field)
-        return array("I", prompt)
+        try:
+            ids = array("I", prompt)
+        except OverflowError:
+            _check_ids(prompt, limits, item.field)
+            raise
+        if prompt and largest_id(ids) >= limits.vocab_size:
+            _check_ids(prompt, limits, item.field)
+        return ids
 
     def _output(
         self, request: GenerateRequest, plan: _Plan, name: str, facts: EngineFacts, began: float

@@ -155,15 +155,15 @@ def _prompts(request: GenerateRequest) -> tuple[str, Sequence[str | list[int]], 
     assert ids is not None
     if not ids:
         raise BadRequest("input_ids must not be empty", code="empty_prompt", param="input_ids")
-    flat = [each for each in ids if isinstance(each, int)]
-    lists = [each for each in ids if isinstance(each, list)]
-    if flat and lists:
+    kinds = set(map(type, ids))  # there may be a million
+    if len(kinds) > 1:
         raise BadRequest(
             "input_ids must be a list of ids, or a list of such lists, and no mixture",
             code="invalid_type",
             param="input_ids",
         )
-    return ("input_ids", lists, True) if lists else ("input_ids", [flat], False)
+    prompts: Any = ids if list in kinds else [ids]
+    return "input_ids", prompts, list in kinds
 
 
 def _each(value: object, count: int, name: str) -> list[Any]:

@@ -28,6 +28,10 @@ def _go_on() -> None:
     pass
 
 
+def _is_large(_size: int) -> None:
+    pass
+
+
 class Service:
     """One model and its engines.
 
@@ -37,6 +41,7 @@ class Service:
         pool: Its engines.
         pause: Called now and then where a request takes long, to let others go on.
         bounds: What the body of a request may hold.
+        large_request: Called with the size of a large body once it has been read.
         models: The names that requests may ask for.
         running: The requests under way.
     """
@@ -52,6 +57,7 @@ class Service:
         self.model = model
         self.pool = pool
         self.pause = pause
+        self.large_request: Callable[[int], object] = _is_large
         self.bounds = JsonBounds(settings.max_json_depth, settings.max_json_values)
         self._defaults = SamplingDefaults(model.files.sampling_defaults)
         self.models = Models(settings, model.name)
@@ -69,6 +75,7 @@ class Service:
         """
         request = decode(body, self.bounds)
         if len(body) > _LARGE:
+            self.large_request(len(body))
             self.pause()
         return request
 

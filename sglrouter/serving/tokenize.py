@@ -14,7 +14,7 @@ from typing import Any, cast
 import msgspec
 
 from sglrouter.errors import BadRequest
-from sglrouter.prompt.turns import taking_turns
+from sglrouter.prompt.turns import Pause, taking_turns
 from sglrouter.schema.chat import decode_chat_request
 from sglrouter.schema.tokenize import (
     DetokenizeRequest,
@@ -23,6 +23,7 @@ from sglrouter.schema.tokenize import (
     decode_tokenize_request,
 )
 from sglrouter.serving.chat import chat_prompt
+from sglrouter.serving.past_calls import check_past_calls
 from sglrouter.serving.service import Service
 from sglrouter.serving.tool_choice import choose_tools
 
@@ -89,6 +90,8 @@ class Tokenizing:
         if isinstance(first, list):
             return _encode({"text": self._texts(request)})
         self._check(request.tokens, "tokens")
+        if len(request.tokens) > _AT_ONCE:
+            self._service.pause()
         text = self._text(request, request.tokens)
         # vLLM calls it prompt.
         return _encode({"text": text, "prompt": text})
@@ -98,6 +101,7 @@ class Tokenizing:
     ) -> tuple[list[str], list[memoryview]]:
         service = self._service
         chat = service.read(decode_chat_request, body)
+        check_past_calls(chat.messages, service.bounds, service.pause)
         prompt = chat_prompt(
             chat, choose_tools(chat, self._service.pause).shown, service.model, self._service.pause
         )
@@ -113,7 +117,7 @@ class Tokenizing:
         return [encode(text) for text in taking_turns(texts, self._service.pause)]
 
     def _texts(self, request: DetokenizeRequest) -> list[str]:
-        for i, ids in enumerate(request.tokens):
+        for i, ids in enumerate(taking_turns(request.tokens, self._service.pause)):
             self._check(ids, f"tokens[{i}]")
         return [
             self._text(request, ids) for ids in taking_turns(request.tokens, self._service.pause)
@@ -128,7 +132,7 @@ class Tokenizing:
         """Refuses what are not ids of the model."""
         vocabulary = self._service.model.detokenizers.vocabulary
         size = max(self._service.model.vocab_size, vocabulary.size if vocabulary else 0)
-        if not isinstance(ids, list) or any(isinstance(each, list) for each in ids):
+        if not isinstance(ids, list) or list in set(map(type, ids)):
             raise BadRequest(
                 "tokens must be a list of ids, or a list of such lists",
                 code="invalid_type",
@@ -149,7 +153,7 @@ class Tokenizing:
         if strings:
             texts = _lists(ids, self._written_texts, many=many)
             parts = chain(parts, [b',"token_strs":'], texts)
-        return _pieces(chain(parts, [b",", _encode(others)[1:]]))
+        return _pieces(chain(parts, [b",", _encode(others)[1:]]), self._service.pause)
 
     def _written_texts(self, ids: memoryview) -> bytes:
         piece = self._service.model.detokenizers.piece
@@ -160,10 +164,10 @@ def _written(ids: memoryview) -> bytes:
     return _encode(ids.tolist())
 
 
-def _pieces(parts: Iterable[bytes]) -> Iterator[bytes]:
+def _pieces(parts: Iterable[bytes], pause: Pause) -> Iterator[bytes]:
     """The parts in pieces that are worth sending."""
     gathered = bytearray()
-    for part in parts:
+    for part in taking_turns(parts, pause):
         gathered += part
         if len(gathered) >= _PIECE:
             yield bytes(gathered)
