@@ -35,6 +35,7 @@ from sglrouter.backend.scheduler import (
 )
 from sglrouter.config import Endpoint
 from sglrouter.errors import RouterError
+from sglrouter.turns import Pause, no_pause, taking_turns
 
 logger = logging.getLogger(__name__)
 
@@ -254,6 +255,7 @@ class Route:
         first_timeout: float,
         idle_timeout: float,
         metadata: Metadata = (),
+        pause: Pause = no_pause,
     ) -> Generation:
         """Starts one call for each serialized GenerateRequest.
 
@@ -263,13 +265,21 @@ class Route:
             first_timeout: See Generation.
             idle_timeout: See Generation.
             metadata: Request headers of each call.
+            pause: Called now and then where there are many, to let others go on.
         """
         ids, headers = list(requests), sendable(metadata)
         first, arrived = self.engine, Event()
-        calls = [
-            self.stream(GENERATE, request, timeout=timeout, arrived=arrived, metadata=headers)
-            for request in requests.values()
-        ]
+        calls: list[Call] = []
+        try:
+            # One by one, so that those begun are known if a pause ends by an exception.
+            calls.extend(
+                self.stream(GENERATE, request, timeout=timeout, arrived=arrived, metadata=headers)
+                for request in taking_turns(requests.values(), pause)
+            )
+        except BaseException:
+            for call in calls:
+                call.cancel()
+            raise
 
         def abort(index: int) -> None:
             call = calls[index]

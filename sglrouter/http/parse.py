@@ -18,9 +18,9 @@ from sglrouter.http.bodies import read_body
 from sglrouter.output.formats.program import Format, Tools
 from sglrouter.output.formats.registry import ModelFormats, choose_formats, tool_format
 from sglrouter.output.reading import Reading
-from sglrouter.prompt.turns import Pause, taking_turns
 from sglrouter.schema.parse import ParseRequest, decode_parse_request
 from sglrouter.serving.service import Service
+from sglrouter.turns import Pause, taking_turns
 
 _encode = msgspec.json.Encoder().encode
 

@@ -8,9 +8,9 @@ import falcon
 
 from sglrouter.http.bodies import read_body
 from sglrouter.http.client import answer, client_of
-from sglrouter.prompt.turns import taking_turns
 from sglrouter.serving.service import Service
 from sglrouter.serving.tokenize import Tokenizing
+from sglrouter.turns import taking_turns
 
 
 class Tokenize:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from time import monotonic, thread_time
 
 from sglrouter.errors import BadRequest
-from sglrouter.prompt.turns import LONGEST_TURN
+from sglrouter.turns import LONGEST_TURN
 
 
 class Budget:

@@ -22,8 +22,8 @@ from sglrouter.prompt.messages import Message, normalise
 from sglrouter.prompt.model_files import ModelFiles, read_template_file
 from sglrouter.prompt.second_tries import Tools, second_tries
 from sglrouter.prompt.template import ChatTemplate, TemplateRefusal
-from sglrouter.prompt.turns import no_pause
 from sglrouter.prompt.variables import refuse_reserved
+from sglrouter.turns import no_pause
 
 # What to do about it, for whoever asks.
 NO_TEMPLATE = (

@@ -27,7 +27,7 @@ import jsonschema_rs
 
 from sglrouter._fast.json_shape import json_shape
 from sglrouter.errors import BadRequest
-from sglrouter.prompt.turns import Pause, Turns, no_pause
+from sglrouter.turns import Pause, Turns, no_pause
 
 MAX_DEPTH = 64
 MAX_ENTRIES = 1000

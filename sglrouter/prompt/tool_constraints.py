@@ -40,7 +40,7 @@ from sglrouter.prompt.structural_tags import (
     has_tags,
     structural_tag,
 )
-from sglrouter.prompt.turns import Pause, no_pause, taking_turns
+from sglrouter.turns import Pause, no_pause, taking_turns
 
 Json = dict[str, Any]
 Constraint = tuple[str, str]

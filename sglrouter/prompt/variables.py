@@ -13,8 +13,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from sglrouter.errors import BadRequest
-from sglrouter.prompt.turns import Pause, Turns, no_pause
 from sglrouter.schema.chat import ChatRequest
+from sglrouter.turns import Pause, Turns, no_pause
 
 # Never from a request, however deep they are buried.
 _OURS = frozenset(

@@ -16,6 +16,7 @@ from sglrouter.backend.generation import Generation, News
 from sglrouter.errors import ClientGone, RouterError
 from sglrouter.output.sample import Sample
 from sglrouter.serving.constraints import Grammar, blamed
+from sglrouter.turns import Pause, no_pause, taking_turns
 
 
 class EventRenderer(Protocol):
@@ -59,6 +60,7 @@ class Answer:
         body: Makes the body; None if events are wanted.
         grammar: What the samples have to follow.
         ignored: The request's fields that nothing is done about.
+        pause: Called now and then while a body is gathered, to let others go on.
 
     Attributes:
         generation: The calls.
@@ -75,6 +77,7 @@ class Answer:
         body: BodyRenderer | None = None,
         grammar: Grammar | None = None,
         ignored: Sequence[str] = (),
+        pause: Pause = no_pause,
     ) -> None:
         self._samples = samples
         self.generation = generation
@@ -82,6 +85,7 @@ class Answer:
         self._body = body
         self._grammar = grammar or Grammar()
         self.ignored = ignored
+        self._pause = pause
         self.ended = False
         self._unread: News = []
 
@@ -100,7 +104,7 @@ class Answer:
         generation = self.generation
         try:
             while generation.running:
-                for index, messages in generation.wait():
+                for index, messages in taking_turns(generation.wait(), self._pause):
                     if generation.is_aborted(index):
                         self._samples[index].abort()
                     self._body.feed(index, messages)

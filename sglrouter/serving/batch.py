@@ -8,8 +8,8 @@ from sglrouter.backend.batch import Batch
 from sglrouter.backend.channel import Metadata
 from sglrouter.backend.pool import Route
 from sglrouter.errors import BadRequest, RouterError
-from sglrouter.prompt.turns import taking_turns
 from sglrouter.serving.service import Service
+from sglrouter.turns import taking_turns
 
 
 class BatchAnswer:

@@ -22,7 +22,6 @@ from sglrouter.output.choice import Choice
 from sglrouter.output.head import Head
 from sglrouter.output.reading import Reading
 from sglrouter.prompt.conversation import Prompt
-from sglrouter.prompt.turns import taking_turns
 from sglrouter.prompt.variables import template_variables
 from sglrouter.schema.chat import IGNORED_IN_CHAT, ChatRequest, decode_chat_request
 from sglrouter.schema.sampling import ignored_fields
@@ -44,6 +43,7 @@ from sglrouter.serving.sampling import (
 )
 from sglrouter.serving.service import Service
 from sglrouter.serving.tool_choice import choose_tools
+from sglrouter.turns import taking_turns
 
 # Where reasoning goes, by the setting.
 REASONING_FIELDS = {
@@ -156,6 +156,7 @@ class ChatServing:
             body=None if request.stream else self._body(head, readers),
             grammar=plan.grammar,
             ignored=ignored_fields(request, *IGNORED_IN_CHAT),
+            pause=service.pause,
         )
 
     def _plan(self, request: ChatRequest, facts: EngineFacts) -> _Plan:

@@ -19,7 +19,7 @@ from sglrouter.prompt.json_schemas import (
     check_is_schema,
     check_size,
 )
-from sglrouter.prompt.turns import Pause, Turns, no_pause, taking_turns
+from sglrouter.turns import Pause, Turns, no_pause, taking_turns
 
 Json = dict[str, Any]
 

@@ -22,7 +22,6 @@ from sglrouter.errors import BadRequest
 from sglrouter.output.head import Head
 from sglrouter.output.prompt_text import PromptText
 from sglrouter.output.text import TextChoice, TextCompletion, TextStream
-from sglrouter.prompt.turns import taking_turns
 from sglrouter.schema.completions import (
     DEFAULT_MAX_TOKENS,
     CompletionRequest,
@@ -42,6 +41,7 @@ from sglrouter.serving.sampling import (
     sampling,
 )
 from sglrouter.serving.service import Service
+from sglrouter.turns import taking_turns
 
 
 class _Work(msgspec.Struct, frozen=True):
@@ -127,6 +127,7 @@ class CompletionServing:
             body=None if request.stream else self._body(plan, head, readers),
             grammar=plan.grammar,
             ignored=ignored_fields(request),
+            pause=service.pause,
         )
 
     def _plan(self, request: CompletionRequest, facts: EngineFacts) -> _Plan:

@@ -24,11 +24,11 @@ from sglrouter.prompt.json_schemas import (
 )
 from sglrouter.prompt.schema_types import with_real_types
 from sglrouter.prompt.tool_constraints import Choice, Constraint, answer_or_call, constraint_of
-from sglrouter.prompt.turns import Pause, no_pause
 from sglrouter.schema.chat import ChatRequest
 from sglrouter.schema.sampling import SamplingRequest
 from sglrouter.serving.client_tags import check_structural_tag
 from sglrouter.serving.tool_choice import Tools
+from sglrouter.turns import Pause, no_pause
 
 E = TypeVar("E", bound=RouterError)
 

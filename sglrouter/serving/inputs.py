@@ -11,8 +11,8 @@ from typing import Any, cast
 
 from sglrouter.errors import BadRequest
 from sglrouter.prompt.encoder import Encoder
-from sglrouter.prompt.turns import taking_turns
 from sglrouter.serving.sampling import Limits, check_length, check_prompt
+from sglrouter.turns import taking_turns
 
 # OpenAI's bound for embeddings.
 MAX_INPUTS = 2048

@@ -25,7 +25,6 @@ from sglrouter.backend.scheduler import (
 )
 from sglrouter.errors import BadRequest
 from sglrouter.output.native import NativeBody, NativeOutput, NativeRequest, NativeStream
-from sglrouter.prompt.turns import Pause, taking_turns
 from sglrouter.schema.generate import (
     IGNORED_IN_GENERATE,
     IGNORED_IN_SAMPLING_PARAMS,
@@ -45,6 +44,7 @@ from sglrouter.serving.running import Name
 from sglrouter.serving.samples import sample_of
 from sglrouter.serving.sampling import Limits, check_length, check_prompt, choices, sampling
 from sglrouter.serving.service import Service
+from sglrouter.turns import Pause, taking_turns
 
 # Each costs an engine a place in a sorted row of its vocabulary, and memory here.
 MAX_TOP_LOGPROBS = 1000
@@ -115,6 +115,7 @@ class NativeServing:
             body=None if stream else NativeBody(outputs, several=several),
             grammar=_grammar_of_all(plans),
             ignored=_ignored(request, items),
+            pause=service.pause,
         )
 
     def _plans(

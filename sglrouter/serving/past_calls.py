@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sglrouter.errors import BadRequest
-from sglrouter.prompt.turns import Pause, taking_turns
 from sglrouter.schema.json_bounds import JsonBounds, text_shape
+from sglrouter.turns import Pause, taking_turns
 
 
 def check_past_calls(

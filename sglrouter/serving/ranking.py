@@ -17,13 +17,13 @@ from sglrouter.errors import BadRequest, EngineError
 from sglrouter.output.head import Head
 from sglrouter.output.scores import RankingBody
 from sglrouter.prompt.model_files import read_template_file
-from sglrouter.prompt.turns import taking_turns
 from sglrouter.schema.scoring import Content, RerankRequest, decode_rerank_request
 from sglrouter.serving.batch import BatchAnswer
 from sglrouter.serving.inputs import check_count, check_text
 from sglrouter.serving.next_tokens import next_tokens
 from sglrouter.serving.sampling import Limits, check_length, check_prompt
 from sglrouter.serving.service import Service
+from sglrouter.turns import taking_turns
 
 
 class RerankServing:

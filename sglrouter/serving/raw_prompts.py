@@ -18,8 +18,8 @@ from sglrouter.errors import BadRequest
 from sglrouter.output.detokenizer import DetokenizerFactory
 from sglrouter.output.prompt_text import PromptText, character_offsets, count_characters
 from sglrouter.prompt.encoder import Encoder
-from sglrouter.prompt.turns import taking_turns
 from sglrouter.serving.sampling import Limits, check_length, check_prompt
+from sglrouter.turns import taking_turns
 
 # Ids that are decoded before the clock is looked at.
 _AT_ONCE = 256

@@ -160,6 +160,7 @@ class Service:
             first_timeout=settings.first_token_timeout,
             idle_timeout=settings.idle_timeout,
             metadata=metadata,
+            pause=self.pause,
         )
         self.running.add(generation, names)
         return generation

@@ -7,14 +7,15 @@ times as large in memory, and so that nothing here keeps others waiting for long
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any, cast
 
 import msgspec
 
+from sglrouter._fast.prompt_ids import largest_id
 from sglrouter.errors import BadRequest
-from sglrouter.prompt.turns import Pause, taking_turns
 from sglrouter.schema.chat import decode_chat_request
 from sglrouter.schema.tokenize import (
     DetokenizeRequest,
@@ -26,6 +27,7 @@ from sglrouter.serving.chat import chat_prompt
 from sglrouter.serving.past_calls import check_past_calls
 from sglrouter.serving.service import Service
 from sglrouter.serving.tool_choice import choose_tools
+from sglrouter.turns import Pause, taking_turns
 
 _encode = msgspec.json.Encoder().encode
 
@@ -132,6 +134,12 @@ class Tokenizing:
         """Refuses what are not ids of the model."""
         vocabulary = self._service.model.detokenizers.vocabulary
         size = max(self._service.model.vocab_size, vocabulary.size if vocabulary else 0)
+        try:
+            # Quickly, since there may be a million.
+            if isinstance(ids, list) and largest_id(array("I", ids)) < size:
+                return
+        except (OverflowError, TypeError):
+            pass
         if not isinstance(ids, list) or list in set(map(type, ids)):
             raise BadRequest(
                 "tokens must be a list of ids, or a list of such lists",

@@ -13,9 +13,10 @@ from typing import Any
 import msgspec
 
 from sglrouter.errors import BadRequest
+from sglrouter.prompt.json_schemas import LONG
 from sglrouter.prompt.tool_constraints import check_tools, encode_tools
-from sglrouter.prompt.turns import Pause, no_pause, taking_turns
 from sglrouter.schema.chat import ChatRequest
+from sglrouter.turns import Pause, no_pause, taking_turns
 
 Json = dict[str, Any]
 
@@ -52,7 +53,11 @@ def choose_tools(request: ChatRequest, pause: Pause = no_pause) -> Tools:
     encoded = b""
     if tools:
         encoded = encode_tools(tools)
+        if len(encoded) > LONG:
+            pause()
         check_tools(encoded, pause)
+        if len(encoded) > LONG:
+            pause()
     forced, allowed = _choice(request.tool_choice, tools)
     if not allowed:
         return Tools()

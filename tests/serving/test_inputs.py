@@ -9,9 +9,9 @@ import pytest
 
 from sglrouter.errors import BadRequest
 from sglrouter.prompt.encoder import reference_encoder
-from sglrouter.prompt.turns import taking_turns
 from sglrouter.serving.inputs import MAX_INPUTS, ids_of, inputs_of
 from sglrouter.serving.sampling import Limits
+from sglrouter.turns import taking_turns
 from tests.output.models import byte_level
 
 LIMITS = Limits(vocab_size=300, context_length=50, max_prompt_tokens=0, max_n=1)

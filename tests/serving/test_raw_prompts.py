@@ -193,7 +193,7 @@ def test_others_get_their_turn_while_many_prompts_are_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     ticks = iter(range(1000))
-    monkeypatch.setattr("sglrouter.prompt.turns.monotonic", lambda: next(ticks) * 0.003)
+    monkeypatch.setattr("sglrouter.turns.monotonic", lambda: next(ticks) * 0.003)
     pauses: list[None] = []
     read(["a", "b", "c"], pauses=pauses)
     assert pauses
