@@ -16,7 +16,7 @@ MAY_IMPORT = {
     "_proto": set(),
     "schema": {"_fast"},
     "output": {"_fast"},
-    "prompt": {"schema"},
+    "prompt": {"_fast", "schema"},
     "backend": {"_fast", "_proto"},
     "model": {"prompt", "output"},
     "serving": {"_fast", "schema", "prompt", "backend", "output", "model"},
