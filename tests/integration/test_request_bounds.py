@@ -278,16 +278,19 @@ def test_a_server_outlives_the_worst_shapes(
     engine: SimulatedEngine, tiny_model: Path, start_router: StartRouter
 ) -> None:
     """In a real worker, whose greenlets have their own idea of how deep a call may go."""
-    router = start_router(engine=f"grpc://{engine.address}", tokenizer=tiny_model)
+    router = start_router(
+        engine=f"grpc://{engine.address}", tokenizer=tiny_model, max_body=32 * 1024 * 1024
+    )
     workers = children(router.pid)
     assert workers
     many_biases = json.dumps(dict.fromkeys(map(str, range(4000)), 1)).encode()
     usual = b'{"messages":[{"role":"user","content":"x"}],'
     for body, code in (
         (b"[" * 10_000_000, "request_too_large"),
-        (b'{"messages":' + b"[" * 400_000, "invalid_type"),
+        (b'{"messages":' + b"[" * 400_000, "request_too_large"),
+        (b'{"messages":' + b"[" * 60_000, "invalid_type"),
         (usual + b'"tools":[{"x":' + b'{"a":' * 900 + b"1" + b"}" * 900 + b"}]}", "invalid_json"),
-        (usual + b'"tools":[{"x":' + b'{"a":' * 100_000, "invalid_json"),
+        (usual + b'"tools":[{"x":' + b'{"a":' * 60_000, "invalid_json"),
         (usual + b'"tools":[' + b"{}," * 3_000_000 + b"{}]}", "request_too_large"),
         (usual + b'"n":' + b"9" * 5_000_000 + b"}", "invalid_type"),
         (usual + b'"n":' + b"9" * 4000 + b"}", "invalid_value"),

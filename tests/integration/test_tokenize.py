@@ -230,7 +230,7 @@ def test_long_work_does_not_hold_up_others(
     bodies = [
         ("/tokenize", {"prompt": "ab 🚀 " * 400_000}),
         ("/tokenize", {"prompt": ["a few words to encode"] * 60_000}),
-        ("/detokenize", {"tokens": [[1, 2, 300]] * 60_000}),
+        ("/detokenize", {"tokens": [[1, 2, 300]] * 30_000}),
         ("/detokenize", {"tokens": [300] * 400_000}),
     ]
     for path, body in bodies:

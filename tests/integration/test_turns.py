@@ -85,7 +85,7 @@ REQUESTS: dict[str, Any] = {
         {"text": "<think>a</think>" * int(x * 60_000), "reasoning_parser": "qwen3"},
     ),
     "schema $defs of $ref": lambda x: chat(
-        schema_format({"$defs": dict.fromkeys(named(int(x * MAX_VALUES / 2)), {"$ref": "#"})})
+        schema_format({"$defs": {name: {"$ref": "#"} for name in named(int(x * MAX_VALUES / 2))}})
     ),
     "schema chain": lambda x: chat(schema_format(chain(int(x * MAX_VALUES / 2 - 9)))),
     "schema properties": lambda x: chat(schema_format({"properties": named(int(x * MAX_ENTRIES))})),
