@@ -296,7 +296,7 @@ def test_a_server_outlives_the_worst_shapes(
         (usual + b'"n":' + b"9" * 4000 + b"}", "invalid_value"),
         (usual + b'"model":"' + b"m" * 5_000_000 + b'"}', "invalid_value"),
         (usual + b'"stop":"' + b"s" * 5_000_000 + b'"}', "invalid_value"),
-        (usual + b'"ebnf":"' + b"r" * 5_000_000 + b'"}', None),
+        (usual + b'"ebnf":"' + b"r" * 5_000_000 + b'"}', "invalid_value"),
         (usual + b'"lora_path":"' + b"l" * 5_000_000 + b'"}', "adapter_not_found"),
         (usual + b'"logprobs":true,"top_logprobs":1000000}', "invalid_value"),
         (usual + b'"n":5000000}', "invalid_value"),
