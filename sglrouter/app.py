@@ -22,8 +22,8 @@ from sglrouter.http.request_id import RequestIds
 from sglrouter.http.routes import routes
 from sglrouter.memory import Trimming, give_back_memory
 from sglrouter.model import Model, load_model
-from sglrouter.prompt.conversation import NO_TEMPLATE
 from sglrouter.offload import Offload, in_a_thread
+from sglrouter.prompt.conversation import NO_TEMPLATE
 from sglrouter.serving.service import Service
 from sglrouter.setting_sources import load_settings
 
