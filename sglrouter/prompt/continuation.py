@@ -24,7 +24,7 @@ Continue = bool | Literal["content", "reasoning_content"]
 _MARK = "SGLROUTER_CUTS_HERE"
 
 # What thoughts are called in a normalised message; templates read either.
-_THOUGHTS = ("reasoning_content", "thinking", "reasoning")
+_THOUGHTS = ("reasoning_content", "thinking", "reasoning", "thought")
 
 
 class Continuation(NamedTuple):

@@ -11,16 +11,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sglrouter.errors import BadRequest, ConfigError
+from sglrouter.prompt.adapted_template import AdaptedTemplate
 from sglrouter.prompt.budget import Budget
 from sglrouter.prompt.control_text import ControlText
 from sglrouter.prompt.encodings.encoding import Encoding
-from sglrouter.prompt.template import ChatTemplate
+from sglrouter.prompt.messages import Message
 
 # Seconds and characters for a sample.
 _ENOUGH = (10.0, 1_000_000)
 
 
-def check_template(template: ChatTemplate | Encoding, control: ControlText) -> None:
+def check_template(template: AdaptedTemplate | Encoding, control: ControlText) -> None:
     """Renders samples with and without stand-ins.
 
     Raises:
@@ -43,8 +44,8 @@ def check_template(template: ChatTemplate | Encoding, control: ControlText) -> N
 
 
 def _render(
-    template: ChatTemplate | Encoding,
-    messages: Sequence[Mapping[str, Any]],
+    template: AdaptedTemplate | Encoding,
+    messages: Sequence[Message],
     tools: Sequence[Mapping[str, Any]] | None,
 ) -> str:
     return template.render(messages, tools, Budget(*_ENOUGH))

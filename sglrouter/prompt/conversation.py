@@ -11,6 +11,7 @@ import msgspec
 import tokenizers
 
 from sglrouter.errors import BadRequest, ConfigError
+from sglrouter.prompt.adapted_template import AdaptedTemplate
 from sglrouter.prompt.budget import Budget
 from sglrouter.prompt.continuation import Continue, continuation
 from sglrouter.prompt.control_check import check_template
@@ -20,8 +21,7 @@ from sglrouter.prompt.encodings.choice import encoding
 from sglrouter.prompt.encodings.encoding import Encoding
 from sglrouter.prompt.messages import Message, normalise
 from sglrouter.prompt.model_files import ModelFiles, read_template_file
-from sglrouter.prompt.second_tries import Tools, second_tries
-from sglrouter.prompt.template import ChatTemplate, TemplateRefusal
+from sglrouter.prompt.template import ChatTemplate
 from sglrouter.prompt.variables import refuse_reserved
 from sglrouter.turns import no_pause
 
@@ -101,8 +101,9 @@ class PromptBuilder:
             refuse_reserved(options.variables, "default_chat_template_kwargs")
         except BadRequest as exc:
             raise ConfigError(exc.message) from exc
-        self._templates: dict[str, ChatTemplate | Encoding] = {
-            name: ChatTemplate(source, files.special_tokens) for name, source in sources.items()
+        self._templates: dict[str, AdaptedTemplate | Encoding] = {
+            name: AdaptedTemplate(ChatTemplate(source, files.special_tokens))
+            for name, source in sources.items()
         }
         built_in = None if sources else encoding(files.encoding)
         if built_in is not None:
@@ -125,7 +126,7 @@ class PromptBuilder:
     def shows_response_format(self) -> bool:
         """Whether prompts are to tell of a request's response_format."""
         return any(
-            not isinstance(each, ChatTemplate) and each.shows_response_format
+            not isinstance(each, AdaptedTemplate) and each.shows_response_format
             for each in self._templates.values()
         )
 
@@ -134,7 +135,7 @@ class PromptBuilder:
         """What renders conversations: "template", the name of an encoding, or "none"."""
         if not self._templates:
             return "none"
-        by_template = any(isinstance(each, ChatTemplate) for each in self._templates.values())
+        by_template = any(isinstance(each, AdaptedTemplate) for each in self._templates.values())
         return "template" if by_template else self._encoding
 
     def build(
@@ -171,6 +172,7 @@ class PromptBuilder:
             messages,
             content_format=template.content_format,
             knows_developer=template.knows_developer,
+            knows_thinking=template.knows_thinking,
             budget=budget,
         )
         if tools and options.sort_tools:
@@ -181,8 +183,7 @@ class PromptBuilder:
             normal, tools, kwargs = control.mark((normal, tools, kwargs))
 
         def render(messages: Sequence[Message]) -> str:
-            return _render(
-                template,
+            return template.render(
                 messages,
                 tools or None,
                 budget,
@@ -206,7 +207,7 @@ class PromptBuilder:
             return Prompt(control.restore(text), ids, continued, in_thoughts)
         return Prompt(text, self.encoder.encode(text), continued, in_thoughts)
 
-    def _select(self, tools: object) -> ChatTemplate | Encoding:
+    def _select(self, tools: object) -> AdaptedTemplate | Encoding:
         """Picks as Hugging Face does: `tool_use` where there are tools, else `default`."""
         name = self._options.template_name
         if not name:
@@ -227,31 +228,3 @@ def _sorted(tools: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     except RecursionError as exc:
         raise BadRequest("tools are nested too deeply", param="tools") from exc
     return in_order
-
-
-def _render(
-    template: ChatTemplate | Encoding,
-    messages: Sequence[Message],
-    tools: Tools,
-    budget: Budget,
-    *,
-    add_generation_prompt: bool,
-    kwargs: Mapping[str, Any],
-) -> str:
-    """Renders in the first form that the template takes."""
-
-    def render(messages: Sequence[Message], tools: Tools) -> str:
-        return template.render(
-            messages, tools, budget, add_generation_prompt=add_generation_prompt, kwargs=kwargs
-        )
-
-    try:
-        return render(messages, tools)
-    except TemplateRefusal as refusal:
-        for other_messages, other_tools in second_tries(messages, tools):
-            try:
-                return render(other_messages, other_tools)
-            except TemplateRefusal:
-                continue
-        # What the client wrote is what it can mend.
-        raise refusal

@@ -1,8 +1,9 @@
 """Messages as agents send them, in the shape that templates expect.
 
 Strategy: each message stays the client's own object, fields we do not know included;
-only what templates commonly stumble over is changed, on a copy. What is refused says
-which message and which part.
+only what templates commonly stumble over is changed, on a copy. What an answer of ours
+can hold is never refused, however the client writes it back. What is refused says which
+message and which part.
 """
 
 from __future__ import annotations
@@ -10,17 +11,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import msgspec
-
 from sglrouter.errors import BadRequest
 from sglrouter.prompt.budget import Budget
+from sglrouter.prompt.past_calls import past_calls, past_function
+from sglrouter.prompt.results import put_results_in_order
+from sglrouter.prompt.thoughts import THOUGHT_PARTS, join_thoughts, take_thoughts, thought_text
 
 Message = dict[str, Any]
 
-_TEXT_PARTS = ("text", "input_text")
-
-# What a turn's reasoning is called by clients, the name that templates read first.
-_REASONING = ("reasoning_content", "thinking", "reasoning")
+_TEXT_PARTS = ("text", "input_text", "output_text")
 
 
 def normalise(
@@ -28,6 +27,7 @@ def normalise(
     *,
     content_format: str,
     knows_developer: bool,
+    knows_thinking: bool = False,
     budget: Budget | None = None,
 ) -> list[Message]:
     """Returns messages that the template can render.
@@ -37,6 +37,7 @@ def normalise(
         content_format: "openai" to keep content parts as a list, "string" to join
             them with a space.
         knows_developer: Whether the template has a developer role; else it is system.
+        knows_thinking: Whether the template takes content parts of type thinking.
         budget: The time for it.
 
     Raises:
@@ -46,10 +47,11 @@ def normalise(
         raise BadRequest("messages must not be empty", param="messages")
     normal = []
     old_call = ""
+    has_calls = False
     for i, message in enumerate(messages):
         if budget is not None:
             budget.check()
-        out = _normalise_one(message, f"messages[{i}]", content_format, knows_developer)
+        out = _normalise_one(message, i, content_format, knows_developer, knows_thinking)
         # Calls and results of the time before tools have no ids. Mistral's templates
         # want one of nine letters and digits.
         if "function_call" in out:
@@ -61,13 +63,21 @@ def normalise(
             out["role"] = "tool"
             if old_call:
                 out.setdefault("tool_call_id", old_call)
+        has_calls = has_calls or "tool_calls" in out
         normal.append(out)
+    if has_calls:
+        put_results_in_order(normal)
     return normal
 
 
 def _normalise_one(
-    message: Mapping[str, Any], where: str, content_format: str, knows_developer: bool
+    message: Mapping[str, Any],
+    index: int,
+    content_format: str,
+    knows_developer: bool,
+    knows_thinking: bool,
 ) -> Message:
+    where = f"messages[{index}]"
     # SDKs write out the fields that a message has not; templates test for presence.
     out = {key: value for key, value in message.items() if value is not None}
     role = out.get("role")
@@ -75,84 +85,68 @@ def _normalise_one(
         raise BadRequest(f"{where}.role must be a non-empty string", param=f"{where}.role")
     if role == "developer" and not knows_developer:
         out["role"] = "system"
-    out["content"] = _content(out.get("content"), f"{where}.content", role, content_format)
-    if out.get("tool_calls"):
-        out["tool_calls"] = _tool_calls(out["tool_calls"], f"{where}.tool_calls")
-        out.pop("function_call", None)
+    content = out.get("content")
+    thoughts: list[str] = []
+    if role == "assistant":
+        if isinstance(content, list):
+            content, thoughts = take_thoughts(content)
+        if not content and isinstance(out.get("refusal"), str):
+            content = out["refusal"]
+    if isinstance(content, str):
+        out["content"] = content
     else:
-        out.pop("tool_calls", None)
-        if "function_call" in out:
-            out["function_call"] = _function(out["function_call"], f"{where}.function_call")
-    reasoning = next((out[name] for name in _REASONING if name in out), None)
-    if reasoning is not None:
-        # gpt-oss reads thinking, all others reasoning_content.
-        out.setdefault("thinking", reasoning)
-        out["reasoning_content"] = reasoning
+        out["content"] = _content(content, f"{where}.content", role, content_format, knows_thinking)
+    calls = out.pop("tool_calls", None)
+    if calls:
+        calls = past_calls(calls, f"{where}.tool_calls", index)
+    if calls:
+        out["tool_calls"] = calls
+        out.pop("function_call", None)
+    elif "function_call" in out:
+        out["function_call"] = past_function(out["function_call"], f"{where}.function_call")
+    join_thoughts(out, thoughts)
     return out
 
 
-def _content(content: Any, where: str, role: str, content_format: str) -> Any:
+def _content(
+    content: Any, where: str, role: str, content_format: str, knows_thinking: bool
+) -> str | list[dict[str, str]]:
     if content is None:
         return ""
-    if isinstance(content, str):
-        return content
     if not isinstance(content, list):
         raise BadRequest(f"{where} must be a string or a list of parts", param=where)
-    texts = [_part_text(part, f"{where}[{i}]") for i, part in enumerate(content)]
+    parts = [_part(part, f"{where}[{i}]") for i, part in enumerate(content) if part is not None]
     # A tool's result is text wherever templates read it.
     if content_format == "openai" and role not in ("tool", "function"):
-        return [{"type": "text", "text": text} for text in texts]
-    return " ".join(texts)
+        return [
+            {"type": "thinking", "thinking": text}
+            if kind == "thinking" and knows_thinking
+            else {"type": "text", "text": text}
+            for kind, text in parts
+        ]
+    return " ".join(text for _, text in parts)
 
 
-def _part_text(part: Any, where: str) -> str:
+def _part(part: Any, where: str) -> tuple[str, str]:
+    """The type and the text of a part."""
     if isinstance(part, str):
-        return part
+        return "text", part
     if not isinstance(part, dict):
         raise BadRequest(f"{where} must be an object", param=where)
     kind = part.get("type")
-    if kind in _TEXT_PARTS and isinstance(part.get("text"), str):
-        text: str = part["text"]
-        return text
-    if kind == "refusal" and isinstance(part.get("refusal"), str):
-        refusal: str = part["refusal"]
-        return refusal
+    if not isinstance(kind, str):
+        kind = None
+    if kind in THOUGHT_PARTS:
+        return "thinking", thought_text(part)
     if kind in _TEXT_PARTS:
+        text = part.get("text")
+        if isinstance(text, str):
+            return "text", text
         raise BadRequest(f"{where}.text must be a string", param=f"{where}.text")
+    if kind == "refusal" and isinstance(part.get("refusal"), str):
+        return "text", part["refusal"]
     raise BadRequest(
-        f"{where} is of type {kind!r}; this server takes text only",
+        f"{where} is of type {part.get('type')!r}; this server takes text only",
         code="unsupported_content",
         param=where,
     )
-
-
-def _tool_calls(calls: Any, where: str) -> list[Any]:
-    if not isinstance(calls, list):
-        raise BadRequest(f"{where} must be a list", param=where)
-    return [_tool_call(call, f"{where}[{i}]") for i, call in enumerate(calls)]
-
-
-def _tool_call(call: Any, where: str) -> dict[str, Any]:
-    if not isinstance(call, dict):
-        raise BadRequest(f"{where} must be an object", param=where)
-    return {**call, "function": _function(call.get("function"), f"{where}.function")}
-
-
-def _function(function: Any, where: str) -> dict[str, Any]:
-    """A past call with its arguments as an object: templates print them with tojson."""
-    if not isinstance(function, dict):
-        raise BadRequest(f"{where} must be an object", param=where)
-    arguments = function.get("arguments")
-    where = f"{where}.arguments"
-    if arguments is None or arguments == "":
-        arguments = {}
-    elif isinstance(arguments, str):
-        try:
-            arguments = msgspec.json.decode(arguments)
-        except (msgspec.DecodeError, RecursionError) as exc:
-            raise BadRequest(f"{where} is not valid JSON: {exc}", param=where) from exc
-        if arguments is None:
-            arguments = {}
-    if not isinstance(arguments, dict):
-        raise BadRequest(f"{where} must be a JSON object", param=where)
-    return {**function, "arguments": arguments}

@@ -48,6 +48,7 @@ class ChatTemplate:
         content_format: "openai" if the template walks through content parts itself,
             else "string".
         knows_developer: Whether it compares anything with the developer role.
+        knows_thinking: Whether it compares anything with the type of a thinking part.
 
     Raises:
         ConfigError: The source does not compile.
@@ -60,6 +61,9 @@ class ChatTemplate:
             self.content_format = _content_format(source, syntax)
             self.knows_developer = any(
                 node.value == "developer" for node in syntax.find_all(nodes.Const)
+            )
+            self.knows_thinking = self.content_format == "openai" and any(
+                _compares_type(node, "thinking") for node in syntax.find_all(nodes.Compare)
             )
             self._template = environment.bounded(syntax)
         except (jinja2.TemplateError, SyntaxError, RecursionError) as exc:
@@ -140,6 +144,20 @@ def _is_message_content(node: nodes.Node | None) -> bool:
     else:
         return False
     return key == "content" and isinstance(owner, nodes.Name) and owner.name in _MESSAGE_NAMES
+
+
+def _compares_type(node: nodes.Compare, kind: str) -> bool:
+    """Whether it asks if something's type is of this kind."""
+    sides = [node.expr, *(operand.expr for operand in node.ops)]
+    return any(isinstance(side, nodes.Const) and side.value == kind for side in sides) and any(
+        (isinstance(side, nodes.Getattr) and side.attr == "type")
+        or (
+            isinstance(side, nodes.Getitem)
+            and isinstance(side.arg, nodes.Const)
+            and side.arg.value == "type"
+        )
+        for side in sides
+    )
 
 
 _MESSAGE_NAMES = ("message", "msg", "m")

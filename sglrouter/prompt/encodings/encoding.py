@@ -22,6 +22,7 @@ class Encoding(Protocol):
         source: The markers that it writes, for who wants to know a model by them.
         content_format: See ChatTemplate.
         knows_developer: See ChatTemplate.
+        knows_thinking: See ChatTemplate.
         shows_response_format: Whether it has words for the variable response_format.
     """
 
@@ -35,6 +36,10 @@ class Encoding(Protocol):
 
     @property
     def knows_developer(self) -> bool:
+        """See ChatTemplate."""
+
+    @property
+    def knows_thinking(self) -> bool:
         """See ChatTemplate."""
 
     @property
