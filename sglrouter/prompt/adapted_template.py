@@ -25,12 +25,9 @@ class Renders(Protocol):
         knows_thinking: Whether it takes content parts of type thinking.
     """
 
-    @property
-    def content_format(self) -> str: ...
-    @property
-    def knows_developer(self) -> bool: ...
-    @property
-    def knows_thinking(self) -> bool: ...
+    content_format: str
+    knows_developer: bool
+    knows_thinking: bool
 
     def render(
         self,

@@ -9,6 +9,7 @@ whichever are chosen, so that one finds what another has made.
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import Any, NamedTuple
@@ -28,11 +29,13 @@ class Form(NamedTuple):
     """One thing that templates want otherwise.
 
     `change` returns the conversation in this form; the very same objects where there
-    is nothing to change.
+    is nothing to change. A form that is the `last_resort` shows less than the first, or
+    shows it as what it is not: it is for conversations that are refused without it.
     """
 
     name: str
     change: Callable[[Sequence[Message], Tools], Conversation]
+    last_resort: bool = False
 
 
 def in_forms(forms: Iterable[Form], messages: Sequence[Message], tools: Tools) -> Conversation:
@@ -48,14 +51,18 @@ def other_forms(
     tools: Tools,
     *,
     knows_thinking: bool = False,
+    at_once: int = 1,
 ) -> Iterator[tuple[Form, ...]]:
-    """Yields what else to try: one form more, then two more; only what changes anything.
+    """Yields what else to try, forms that are last resorts last.
+
+    Forms that change nothing of the conversation are left out.
 
     Args:
         chosen: The forms that did not do.
         messages: Normalised messages.
         tools: The client's tools, or None.
         knows_thinking: Whether parts of type thinking may be among the content.
+        at_once: How many forms more to try together.
     """
     now = in_forms(chosen, messages, tools)
     more = []
@@ -64,9 +71,16 @@ def other_forms(
             new_messages, new_tools = form.change(*now)
             if new_messages is not now[0] or new_tools is not now[1]:
                 more.append(form)
-    for count in (1, 2):
-        for extra in combinations(more, count):
-            yield tuple(form for form in FORMS if form in chosen or form in extra)
+    extras = [extra for count in range(1, at_once + 1) for extra in combinations(more, count)]
+    # Stable: all that shows the conversation as it is comes first.
+    extras.sort(key=has_last_resort)
+    for extra in extras:
+        yield tuple(form for form in FORMS if form in chosen or form in extra)
+
+
+def has_last_resort(forms: Iterable[Form]) -> bool:
+    """Whether a form among these is for conversations that are refused without it."""
+    return any(form.last_resort for form in forms)
 
 
 def _bare_tools(messages: Sequence[Message], tools: Tools) -> Conversation:
@@ -110,6 +124,41 @@ def _merged_instructions(messages: Sequence[Message], tools: Tools) -> Conversat
     first = messages[0] if messages[0] is instructions[0] else {"role": "system"}
     text = "\n\n".join(filter(None, (_text(message["content"]) for message in instructions)))
     return [{**first, "content": text}, *others], tools
+
+
+def _instructions_to_user(messages: Sequence[Message], tools: Tools) -> Conversation:
+    """Instructions at the head of the user's first message, for models that know no others."""
+    merged, _ = _merged_instructions(messages, tools)
+    if merged[0]["role"] not in _INSTRUCTIONS:
+        return messages, tools
+    for i, message in enumerate(merged):
+        if message["role"] == "user":
+            texts = _text(merged[0]["content"]), _text(message["content"])
+            user = {**message, "content": "\n\n".join(filter(None, texts))}
+            return [*merged[1:i], user, *merged[i + 1 :]], tools
+    return messages, tools
+
+
+def _results_to_user(messages: Sequence[Message], tools: Tools) -> Conversation:
+    """Results as the user's messages, one for those that follow each other."""
+    if all(message["role"] != "tool" for message in messages):
+        return messages, tools
+    out: list[Message] = []
+    results: list[str] = []
+    for message in [*messages, None]:
+        if message is not None and message["role"] == "tool":
+            results.append(_text(message["content"]))
+            continue
+        if results:
+            if message is not None and message["role"] == "user":
+                text = "\n".join([*results, _text(message["content"])])
+                message = {**message, "content": text}
+            else:
+                out.append({"role": "user", "content": "\n".join(results)})
+            results = []
+        if message is not None:
+            out.append(message)
+    return out, tools
 
 
 def _single_calls(messages: Sequence[Message], tools: Tools) -> Conversation:
@@ -194,6 +243,35 @@ def _preamble_apart(message: Message) -> list[Message] | None:
     ]
 
 
+def _no_preamble(message: Message) -> list[Message] | None:
+    """No content beside calls, for templates that refuse it."""
+    if not (message.get("tool_calls") and message["content"]):
+        return None
+    return [{**message, "content": ""}]
+
+
+def _calls_in_text(message: Message) -> list[Message] | None:
+    """Calls as JSON in the content, for templates that know none."""
+    if not message.get("tool_calls"):
+        return None
+    calls = [
+        json.dumps(
+            {name: call["function"][name] for name in ("name", "arguments")}, ensure_ascii=False
+        )
+        for call in message["tool_calls"]
+    ]
+    text = "\n".join(filter(None, [_text(message["content"]), *calls]))
+    return [{**_without(message, ("tool_calls",)), "content": text}]
+
+
+def _content_parts(message: Message) -> list[Message] | None:
+    """Text as a list of one part."""
+    content = message["content"]
+    if not content or not isinstance(content, str):
+        return None
+    return [{**message, "content": [{"type": "text", "text": content}]}]
+
+
 def _null_content(message: Message) -> list[Message] | None:
     """No content beside calls as None, by which some templates know a turn with calls."""
     if message.get("tool_calls") and message["content"] in ("", []):
@@ -251,6 +329,8 @@ def _without(message: Message, names: Iterable[str]) -> Message:
 def _text(content: Any) -> str:
     if isinstance(content, str):
         return content
+    if content is None:
+        return ""
     return " ".join(part["text"] if "text" in part else part["thinking"] for part in content)
 
 
@@ -261,12 +341,17 @@ FORMS = (
     Form("bare tools", _bare_tools),
     Form("filled tools", _filled_tools),
     Form("merged instructions", _merged_instructions),
+    Form("instructions to user", _instructions_to_user),
     Form("single calls", _single_calls),
     _THINKING_PART,
     Form("preamble in thoughts", _each(_preamble_in_thoughts)),
     Form("preamble apart", _each(_preamble_apart)),
+    Form("no preamble", _each(_no_preamble), last_resort=True),
+    Form("calls in text", _each(_calls_in_text), last_resort=True),
+    Form("results to user", _results_to_user, last_resort=True),
+    Form("content parts", _each(_content_parts)),
     Form("null content", _each(_null_content)),
-    Form("blank answer", _each(_blank_answer)),
+    Form("blank answer", _each(_blank_answer), last_resort=True),
     Form("text arguments", _each(_text_arguments)),
     Form("short ids", _each(_short_ids)),
 )

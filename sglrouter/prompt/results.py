@@ -61,11 +61,10 @@ def pair(calls: Sequence[Message], results: Sequence[Message]) -> list[int | Non
         open_results = [j for j in open_results if not _id(results[j])]
     for j in open_results:
         name = results[j].get("name")
-        named = (k for k in left if calls[k]["function"]["name"] == name)
-        call = next(named, None)
-        if call is not None:
-            pairs[j] = call
-            left.remove(call)
+        same_name = [k for k in left if calls[k]["function"]["name"] == name]
+        if same_name:
+            pairs[j] = same_name[0]
+            left.remove(same_name[0])
     for j in open_results:
         if pairs[j] is None and left:
             pairs[j] = left.pop(0)
@@ -81,7 +80,9 @@ def _in_order(calls: Sequence[Message], results: list[Message]) -> list[Message]
                 result["tool_call_id"] = calls[k]["id"]
     known = sorted((k, j) for j, k in enumerate(pairs) if k is not None)
     in_order = iter([results[j] for _, j in known])
-    return [result if k is None else next(in_order) for k, result in zip(pairs, results, strict=True)]
+    return [
+        result if k is None else next(in_order) for k, result in zip(pairs, results, strict=True)
+    ]
 
 
 def _id(message: Message) -> str:

@@ -10,34 +10,18 @@ it together has a bound of time, and whatever it raises is no reason not to star
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from contextlib import suppress
+from typing import Any, NamedTuple
 
 from sglrouter.errors import BadRequest
 from sglrouter.prompt.budget import Budget
-from sglrouter.prompt.forms import Conversation, Form, in_forms, other_forms
-from sglrouter.prompt.messages import normalise
+from sglrouter.prompt.forms import Conversation, Form, has_last_resort, in_forms, other_forms
+from sglrouter.prompt.messages import Message, normalise
+from sglrouter.prompt.template import ChatTemplate
 
 # Seconds and characters for all probes of a template; most take some milliseconds.
 _SECONDS = 1.0
 _CHARACTERS = 1_000_000
-
-
-class Probed(Protocol):
-    """A template as far as probes need it."""
-
-    @property
-    def content_format(self) -> str: ...
-    @property
-    def knows_developer(self) -> bool: ...
-    @property
-    def knows_thinking(self) -> bool: ...
-
-    def render(
-        self,
-        messages: Sequence[Mapping[str, Any]],
-        tools: Sequence[Mapping[str, Any]] | None,
-        budget: Budget,
-    ) -> str: ...
 
 
 class Findings(NamedTuple):
@@ -50,7 +34,7 @@ class Findings(NamedTuple):
     hidden: frozenset[str]
 
 
-def probe(template: Probed) -> Findings:
+def probe(template: ChatTemplate) -> Findings:
     """Chooses the forms for a template."""
     budget = Budget(_SECONDS, _CHARACTERS)
     chosen: tuple[Form, ...] = ()
@@ -68,8 +52,14 @@ def probe(template: Probed) -> Findings:
             if len(shown) < len(marks):
                 best = chosen
                 for forms in other_forms(
-                    chosen, messages, tools, knows_thinking=template.knows_thinking
+                    chosen,
+                    messages,
+                    tools,
+                    knows_thinking=template.knows_thinking,
+                    at_once=2,
                 ):
+                    if shown and has_last_resort(set(forms).difference(chosen)):
+                        break
                     new = _shown(template, (messages, tools), forms, marks, budget)
                     if new > shown:
                         best, shown = forms, new
@@ -87,7 +77,7 @@ class _OutOfTime(Exception):
 
 
 def _shown(
-    template: Probed,
+    template: ChatTemplate,
     conversation: Conversation,
     forms: Sequence[Form],
     marks: Mapping[str, str],
@@ -95,12 +85,9 @@ def _shown(
 ) -> frozenset[str]:
     """The parts whose marks come out; none where the template raises."""
     text = ""
-    try:
+    # Whatever a stranger's code raises; requests will tell.
+    with suppress(Exception):
         text = template.render(*in_forms(forms, *conversation), budget)
-    except BadRequest:
-        pass
-    except Exception:  # noqa: BLE001 (of a stranger's code; requests will tell)
-        pass
     try:
         budget.check()
     except BadRequest as exc:
@@ -141,11 +128,11 @@ def _conversations() -> Iterator[
 ]:
     """Yields a name, the marked parts, messages and tools; the plainest first."""
     user = _message("user", "user")
-    thoughts = {"reasoning_content": _mark("thoughts")}
+    thoughts: Message = {"reasoning_content": _mark("thoughts")}
     late = _message("system", "late system")
     tools = [_tool(1), _tool(2)]
-    one = {"tool_calls": [_call(1)]}
-    two = {"tool_calls": [_call(1), _call(2)]}
+    one: Message = {"tool_calls": [_call(1)]}
+    two: Message = {"tool_calls": [_call(1), _call(2)]}
     first = ("user", "argument 1", "result 1")
     both = (*first, "argument 2", "result 2")
 
@@ -178,14 +165,22 @@ def _conversations() -> Iterator[
         [_message("system", "system"), late, user],
         None,
     )
-    yield "an empty answer", ("user", "question"), [
-        user,
-        _message("assistant"),
-        _message("user", "question"),
-    ], None
-    yield "tools", ("user", "tool", "description"), [user], [
-        _tool(1, name=_mark("tool"), description=_mark("description"))
-    ]
+    yield (
+        "an empty answer",
+        ("user", "question"),
+        [
+            user,
+            _message("assistant"),
+            _message("user", "question"),
+        ],
+        None,
+    )
+    yield (
+        "tools",
+        ("user", "tool", "description"),
+        [user],
+        [_tool(1, name=_mark("tool"), description=_mark("description"))],
+    )
     undescribed = {"type": "function", "function": {"name": _mark("tool")}}
     yield "tools without description", ("user", "tool"), [user], [undescribed]
     yield "calls", first, [user, _message("assistant", **one), _result(1)], tools

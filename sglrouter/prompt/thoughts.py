@@ -24,7 +24,7 @@ _DEPTH = 4
 
 
 def take_thoughts(parts: Sequence[Any]) -> tuple[list[Any], list[str]]:
-    """Parts an answer's content.
+    """Takes the thoughts out of an answer's content.
 
     Returns:
         The parts that are no thoughts, and the texts of those that are.

@@ -46,7 +46,7 @@ def test_plain_messages_are_left_as_they_are() -> None:
     messages: list[Json] = [
         {"role": "system", "content": " be \n"},
         {"role": "user", "content": "", "name": "Ann"},
-        {"role": "assistant", "content": "no", "reasoning_content": "why", "thinking": "why"},
+        {"role": "assistant", "content": "no"},
         {"role": "tool", "content": "21", "tool_call_id": "call_1", "name": "f"},
         {"role": "ipython", "content": "x", "extension": {"deep": [1, None]}},
     ]
@@ -82,7 +82,8 @@ def test_no_tool_calls_are_no_field(calls: object) -> None:
 
 PARTS = [
     {"type": "text", "text": "one"},
-    {"type": "input_text", "text": "two\n"},
+    {"type": "output_text", "text": "two\n"},
+    None,
     "three",
     {"type": "refusal", "refusal": "no"},
     {"type": "text", "text": ""},
@@ -124,7 +125,7 @@ def test_a_list_without_parts_is_empty(content_format: str, wanted: object) -> N
 
 @pytest.mark.parametrize("content_format", ["string", "openai"])
 def test_a_tool_result_in_parts_is_joined_for_every_template(content_format: str) -> None:
-    message = {"role": "tool", "content": PARTS[:2], "tool_call_id": "call_1"}
+    message = {"role": "tool", "content": PARTS[:3], "tool_call_id": "call_1"}
     assert normalised(message, content_format=content_format) == [
         {"role": "tool", "content": "one two\n", "tool_call_id": "call_1"}
     ]
@@ -144,7 +145,6 @@ def test_a_tool_result_in_parts_is_joined_for_every_template(content_format: str
         ({"type": "text"}, "[1].text", None),
         ({"type": "text", "text": None}, "[1].text", None),
         ({"type": "input_text", "text": 3}, "[1].text", None),
-        (None, "[1]", None),
         (3, "[1]", None),
         (["text"], "[1]", None),
     ],
@@ -207,41 +207,17 @@ def test_arguments_of_past_calls_become_an_object(arguments: object, wanted: Jso
 
 
 @pytest.mark.parametrize(
-    "arguments",
-    [
-        '{"a": ',
-        "not JSON",
-        "[1]",
-        '"text"',
-        "3",
-        "{'a': 1}",
-        '{"a": NaN}',
-        " ",
-        [1],
-        3,
-        True,
-        "[" * 100_000,
-        '{"a":' * 100_000,
-    ],
-    ids=lambda value: repr(value)[:12],
-)
-def test_arguments_that_are_no_object_are_refused(arguments: object) -> None:
-    error = refusal({"role": "user", "content": "x"}, call(arguments))
-    assert error.param == "messages[1].tool_calls[0].function.arguments"
-    assert error.param in error.message
-
-
-@pytest.mark.parametrize(
     ("calls", "param"),
     [
         ({"id": "x"}, "tool_calls"),
         ("text", "tool_calls"),
         (3, "tool_calls"),
-        ([{"function": {"name": "f"}}, None], "tool_calls[1]"),
+        ([None, "f"], "tool_calls[1]"),
         (["f"], "tool_calls[0]"),
         ([{}], "tool_calls[0].function"),
         ([{"function": "f"}], "tool_calls[0].function"),
-        ([{"type": "custom", "custom": {"name": "f"}}], "tool_calls[0].function"),
+        ([{"type": "custom", "custom": "f"}], "tool_calls[0].function"),
+        ([{"function": {"name": 3}}], "tool_calls[0].function.name"),
     ],
 )
 def test_malformed_calls_are_refused_by_their_place(calls: object, param: str) -> None:
@@ -302,8 +278,7 @@ def test_tool_calls_count_where_there_is_a_function_call_too() -> None:
     ("function_call", "param"),
     [
         ("f", "function_call"),
-        ({"name": "f", "arguments": "{"}, "function_call.arguments"),
-        ({"name": "f", "arguments": [1]}, "function_call.arguments"),
+        ({"name": ["f"], "arguments": "{}"}, "function_call.name"),
     ],
 )
 def test_a_malformed_function_call_is_refused_by_its_place(
@@ -319,27 +294,6 @@ def test_unknown_fields_of_calls_are_kept() -> None:
     out = normalised(message)[0]["tool_calls"][0]
     assert out["index"] == 0
     assert out["function"]["strict"] is True
-
-
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {"reasoning_content": "r"},
-        {"reasoning": "r"},
-        {"thinking": "r"},
-        {"reasoning_content": "r", "reasoning": "other"},
-        {"reasoning_content": None, "thinking": "r"},
-    ],
-)
-def test_reasoning_gets_the_names_that_templates_read(fields: Json) -> None:
-    out = normalised({"role": "assistant", "content": "x", **fields})[0]
-    assert out["reasoning_content"] == "r"
-    assert out["thinking"] == "r"
-
-
-def test_a_message_without_reasoning_gets_none() -> None:
-    out = normalised({"role": "assistant", "content": "x", "reasoning": None})[0]
-    assert out == {"role": "assistant", "content": "x"}
 
 
 def test_the_clients_objects_are_not_changed() -> None:

@@ -66,6 +66,7 @@ class DeepseekV32:
     content_format = "string"
     # The reference's developer is somebody else: a search agent's question with tools.
     knows_developer = False
+    knows_thinking = False
     shows_response_format = False
 
     def render(

@@ -103,6 +103,7 @@ class DeepseekV4:
 
     content_format = "string"
     knows_developer = False
+    knows_thinking = False
     shows_response_format = True
 
     def __init__(self, version: Version) -> None:
