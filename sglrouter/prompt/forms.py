@@ -346,7 +346,7 @@ FORMS = (
     _THINKING_PART,
     Form("preamble in thoughts", _each(_preamble_in_thoughts)),
     Form("preamble apart", _each(_preamble_apart)),
-    Form("no preamble", _each(_no_preamble), last_resort=True),
+    Form("no preamble", _each(_no_preamble)),
     Form("calls in text", _each(_calls_in_text), last_resort=True),
     Form("results to user", _results_to_user, last_resort=True),
     Form("content parts", _each(_content_parts)),

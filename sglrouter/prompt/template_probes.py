@@ -51,6 +51,7 @@ def probe(template: ChatTemplate) -> Findings:
             shown = _shown(template, (messages, tools), chosen, marks, budget)
             if len(shown) < len(marks):
                 best = chosen
+                ordinary = True
                 for forms in other_forms(
                     chosen,
                     messages,
@@ -58,8 +59,10 @@ def probe(template: ChatTemplate) -> Findings:
                     knows_thinking=template.knows_thinking,
                     at_once=2,
                 ):
-                    if shown and has_last_resort(set(forms).difference(chosen)):
-                        break
+                    if ordinary and has_last_resort(set(forms).difference(chosen)):
+                        if shown:
+                            break
+                        ordinary = False
                     new = _shown(template, (messages, tools), forms, marks, budget)
                     if new > shown:
                         best, shown = forms, new
