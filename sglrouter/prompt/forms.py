@@ -12,6 +12,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
+from operator import is_
 from typing import Any, NamedTuple
 
 from sglrouter.prompt.messages import Message
@@ -22,6 +23,8 @@ Tools = Sequence[Mapping[str, Any]] | None
 Conversation = tuple[Sequence[Message], Tools]
 
 _INSTRUCTIONS = ("system", "developer")
+# Deeper schemas stay as they are.
+_SCHEMA_DEPTH = 40
 _THOUGHTS = ("reasoning_content", "thinking", "reasoning", "thought")
 
 
@@ -65,17 +68,24 @@ def other_forms(
         at_once: How many forms more to try together.
     """
     now = in_forms(chosen, messages, tools)
-    more = []
-    for form in FORMS:
-        if form not in chosen and (knows_thinking or form is not _THINKING_PART):
-            new_messages, new_tools = form.change(*now)
-            if new_messages is not now[0] or new_tools is not now[1]:
-                more.append(form)
+    more = [
+        form
+        for form in FORMS
+        if form not in chosen
+        and (knows_thinking or form is not _THINKING_PART)
+        # Before or after those that were chosen.
+        and (_changes(form, messages, tools) or _changes(form, *now))
+    ]
     extras = [extra for count in range(1, at_once + 1) for extra in combinations(more, count)]
     # Stable: all that shows the conversation as it is comes first.
     extras.sort(key=has_last_resort)
     for extra in extras:
         yield tuple(form for form in FORMS if form in chosen or form in extra)
+
+
+def _changes(form: Form, messages: Sequence[Message], tools: Tools) -> bool:
+    new_messages, new_tools = form.change(messages, tools)
+    return new_messages is not messages or new_tools is not tools
 
 
 def has_last_resort(forms: Iterable[Form]) -> bool:
@@ -109,6 +119,33 @@ def _filled_tool(tool: Mapping[str, Any]) -> Mapping[str, Any]:
     if filled == function:
         return tool
     return {**tool, "function": filled} if "function" in tool else filled
+
+
+def _plain_tools(messages: Sequence[Message], tools: Tools) -> Conversation:
+    """Schemas without null, lists of types and booleans, which templates add to text."""
+    plain = [_plain_schema(tool, _SCHEMA_DEPTH) for tool in tools or ()]
+    same = all(new is old for new, old in zip(plain, tools or (), strict=True))
+    return messages, tools if same else plain
+
+
+def _plain_schema(value: Any, depth: int) -> Any:
+    if isinstance(value, Mapping) and depth:
+        plain: dict[str, Any] = {}
+        for key, item in value.items():
+            if item is None or (key == "type" and item == "null"):
+                continue
+            if key == "type" and isinstance(item, list):
+                item = next((kind for kind in item if kind != "null"), "string")
+            elif key == "properties" and isinstance(item, Mapping) and True in item.values():
+                item = {name: {} if of is True else of for name, of in item.items()}
+            plain[key] = _plain_schema(item, depth - 1)
+        same = len(plain) == len(value) and all(plain[key] is value[key] for key in plain)
+        return value if same else plain
+    if isinstance(value, list) and depth:
+        items = [_plain_schema(item, depth - 1) for item in value if item is not None]
+        same = len(items) == len(value) and all(map(is_, items, value))
+        return value if same else items
+    return value
 
 
 def _merged_instructions(messages: Sequence[Message], tools: Tools) -> Conversation:
@@ -340,13 +377,14 @@ _THINKING_PART = Form("thinking part", _each(_thinking_part))
 FORMS = (
     Form("bare tools", _bare_tools),
     Form("filled tools", _filled_tools),
+    Form("plain tools", _plain_tools, last_resort=True),
     Form("merged instructions", _merged_instructions),
     Form("instructions to user", _instructions_to_user),
     Form("single calls", _single_calls),
     _THINKING_PART,
+    Form("no preamble", _each(_no_preamble)),
     Form("preamble in thoughts", _each(_preamble_in_thoughts)),
     Form("preamble apart", _each(_preamble_apart)),
-    Form("no preamble", _each(_no_preamble)),
     Form("calls in text", _each(_calls_in_text), last_resort=True),
     Form("results to user", _results_to_user, last_resort=True),
     Form("content parts", _each(_content_parts)),

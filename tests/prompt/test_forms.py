@@ -193,6 +193,24 @@ def test_tools_are_filled(wrapped: bool, more: Json) -> None:
     }
 
 
+def test_tools_are_plain() -> None:
+    properties = {
+        "a": {"type": ["null", "integer"], "default": None, "enum": [1, None]},
+        "b": True,
+        "c": {"type": ["null"], "description": None},
+        "d": {"items": {"anyOf": [{"type": ["string", "null"]}, {"type": "null"}]}},
+    }
+    parameters = {"type": "object", "properties": properties}
+    tool = {"type": "function", "function": {"name": "f", "parameters": parameters}}
+    (plain,) = in_form("plain tools", USER, tools=[tool])
+    assert plain["function"]["parameters"]["properties"] == {
+        "a": {"type": "integer", "enum": [1]},
+        "b": {},
+        "c": {"type": "string"},
+        "d": {"items": {"anyOf": [{"type": "string"}, {}]}},
+    }
+
+
 def test_short_ids_stay_those_of_their_calls() -> None:
     messages = [turn("", call("call_1"), call("abc123XYZ")), result("A", "call_1")]
     (first, second) = in_form("short ids", *messages)
