@@ -77,6 +77,9 @@ def other_forms(
         and (_changes(form, messages, tools) or _changes(form, *now))
     ]
     extras = [extra for count in range(1, at_once + 1) for extra in combinations(more, count)]
+    last_resorts = tuple(form for form in more if form.last_resort)
+    if len(last_resorts) > 1:
+        extras.append(last_resorts)
     # Stable: all that shows the conversation as it is comes first.
     extras.sort(key=has_last_resort)
     for extra in extras:

@@ -239,6 +239,7 @@ def test_last_resorts_are_tried_last() -> None:
     last = [has_last_resort(forms) for forms in tries]
     assert last == sorted(last)
     assert {len(forms) for forms in tries} == {1, 2}
+    assert names(tries[-1]) == ("calls in text", "results to user")
 
 
 def test_what_was_chosen_stays_and_is_applied_in_order() -> None:

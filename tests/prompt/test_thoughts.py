@@ -13,8 +13,15 @@ NAMES = ("reasoning_content", "thinking", "reasoning", "thought")
 TEXT = {"type": "text", "text": "yes"}
 
 
-def normalised(message: Json, content_format: str = "string", **more: bool) -> Json:
-    (out,) = normalise([message], content_format=content_format, knows_developer=False, **more)
+def normalised(
+    message: Json, content_format: str = "string", *, knows_thinking: bool = False
+) -> Json:
+    (out,) = normalise(
+        [message],
+        content_format=content_format,
+        knows_developer=False,
+        knows_thinking=knows_thinking,
+    )
     return out
 
 
