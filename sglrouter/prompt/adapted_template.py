@@ -7,43 +7,13 @@ template refuses all the same is tried in others before the client hears of it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from sglrouter.prompt.budget import Budget
 from sglrouter.prompt.forms import Tools, in_forms, other_forms
 from sglrouter.prompt.messages import Message
 from sglrouter.prompt.template import ChatTemplate, TemplateRefusal
 from sglrouter.prompt.template_probes import probe
-
-
-class Renders(Protocol):
-    """What makes the text of a prompt of normalised messages.
-
-    Attributes:
-        content_format: "openai" if it takes content in parts, "string" if as text.
-        knows_developer: Whether it takes messages of the role developer.
-        knows_thinking: Whether it takes content parts of type thinking.
-    """
-
-    content_format: str
-    knows_developer: bool
-    knows_thinking: bool
-
-    def render(
-        self,
-        messages: Sequence[Message],
-        tools: Tools,
-        budget: Budget,
-        *,
-        add_generation_prompt: bool = True,
-        kwargs: Mapping[str, Any] | None = None,
-    ) -> str:
-        """Renders a conversation.
-
-        Raises:
-            BadRequest: It cannot be rendered, or not within the budget.
-        """
-        ...
 
 
 class AdaptedTemplate:

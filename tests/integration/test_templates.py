@@ -113,6 +113,24 @@ def test_what_the_engine_is_given(mine: RouterProcess, engine: SimulatedEngine) 
     assert shown(messages=old).startswith('<user>hi<assistant>{"name": "f", "arguments": {"a": 1}}')
 
 
+def test_cut_arguments_and_results_out_of_order_are_taken_back(
+    mine: RouterProcess, engine: SimulatedEngine
+) -> None:
+    calls = [
+        {"id": "a", "type": "function", "function": {"name": "f", "arguments": '{"x": '}},
+        {"id": "b", "type": "function", "function": {"name": "g", "arguments": "{}"}},
+    ]
+    messages = [
+        USER,
+        {"role": "assistant", "content": "I look.", "tool_calls": calls},
+        {"role": "tool", "tool_call_id": "b", "content": "second"},
+        {"role": "tool", "tool_call_id": "a", "content": "first"},
+    ]
+    text = prompt(mine, engine, messages=messages)
+    assert '{"INVALID_JSON": "{\\"x\\": "}' in text
+    assert text.index("first") < text.index("second")
+
+
 @pytest.mark.parametrize(
     ("fields", "param"),
     [
@@ -134,8 +152,8 @@ def test_what_the_engine_is_given(mine: RouterProcess, engine: SimulatedEngine) 
             "messages[0].content[0]",
         ),
         (
-            {"messages": [{"role": "assistant", "tool_calls": [{"function": {"arguments": "{"}}]}]},
-            "messages[0].tool_calls[0].function.arguments",
+            {"messages": [{"role": "assistant", "tool_calls": [{"function": {"name": 3}}]}]},
+            "messages[0].tool_calls[0].function.name",
         ),
     ],
 )

@@ -233,5 +233,4 @@ def test_real_templates_are_continued(corpus: Path, tiny_model: Path) -> None:
                 assert inside(reasoning, prompt) is prompt.in_thoughts, name
     assert shown > 15
     assert {param for _, _, param in refused} == {"continue_final_message"}
-    # It takes content as parts only where it is told to.
-    assert {name for name, field, _ in refused if field != "reasoning_content"} == {"trl__smolvlm"}
+    assert {field for _, field, _ in refused} == {"reasoning_content"}
