@@ -17,6 +17,7 @@ from sglrouter.backend.tokenizer_fetch import model_directory
 from sglrouter.config import Settings, parse_endpoint
 from sglrouter.errors import ConfigError
 from sglrouter.http import failures
+from sglrouter.http.admission import Admission
 from sglrouter.http.answering import let_others_go_on
 from sglrouter.http.request_id import RequestIds
 from sglrouter.http.routes import routes
@@ -34,14 +35,16 @@ class Router(falcon.App[falcon.Request, falcon.Response]):
     """The WSGI application, and what its worker must look after.
 
     Attributes:
+        settings: As given.
         pool: The engines.
         model: The model they serve.
         running: The requests under way.
     """
 
     def __init__(self, settings: Settings, model: Model, pool: Pool) -> None:
-        super().__init__(middleware=[RequestIds()])
+        super().__init__(middleware=[RequestIds(), Admission()])
         self.req_options.strip_url_path_trailing_slash = True
+        self.settings = settings
         self.model = model
         self.pool = pool
         failures.install(self)

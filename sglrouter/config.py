@@ -199,6 +199,39 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             description="Largest request body. A context of a million tokens is 5 to 6 MB as JSON.",
         ),
     ] = 8 * 1024 * 1024
+    body_timeout: Annotated[
+        float,
+        Meta(
+            gt=0,
+            description="Longest silence of a client within a request body, and the time that any "
+            "body may take; see body_rate.",
+        ),
+    ] = 30.0
+    body_rate: Annotated[
+        int,
+        Meta(
+            ge=1,
+            description="Least rate of a request body in bytes a second: so many that have "
+            "arrived allow it another second beyond body_timeout.",
+        ),
+    ] = 4096
+    body_memory: Annotated[
+        int,
+        Meta(
+            ge=1024,
+            description="Bytes that the request bodies being read by a worker may hold together; "
+            "a large body beyond that is a 503. Those below 64 KiB are always read.",
+        ),
+    ] = 256 * 1024 * 1024
+    send_timeout: Annotated[
+        float,
+        Meta(
+            ge=1,
+            le=86_400,
+            description="How long a client may take nothing of its answer, or not be heard of "
+            "though the network is asked for it, before its request is cancelled.",
+        ),
+    ] = 60.0
     max_n: Annotated[
         int, Meta(ge=1, le=128, description="Largest n, the choices of one request.")
     ] = 16
@@ -249,10 +282,20 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         int, Meta(ge=1, le=600, description="How long an idle client connection is kept.")
     ] = 5
     graceful_timeout: Annotated[
-        int, Meta(ge=1, description="How long running streams may go on after SIGTERM.")
+        int,
+        Meta(
+            ge=1,
+            description="How long running requests may go on after SIGTERM. A second before the "
+            "end, each that is left gets the error `server_shutting_down`.",
+        ),
     ] = 60
     worker_connections: Annotated[
-        int, Meta(ge=1, description="Open client connections of one worker.")
+        int,
+        Meta(
+            ge=1,
+            description="Client connections of one worker. Idle ones make room for new ones; "
+            "beyond that, requests get a 503, except for /liveness, /health and their kin.",
+        ),
     ] = 4096
     cache_dir: Annotated[
         str,

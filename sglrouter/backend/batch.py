@@ -12,7 +12,7 @@ from time import monotonic
 from typing import Protocol
 
 from sglrouter.backend.channel import Bell, Call, Metadata, sendable
-from sglrouter.errors import ClientGone, EngineError, from_grpc_status
+from sglrouter.errors import EngineError, RouterError, from_grpc_status
 
 # How many calls of one request an engine has at a time.
 PARALLEL = 32
@@ -66,7 +66,7 @@ class Batch:
         self._parallel = parallel
         self._arrived = Event()
         self._running: dict[int, Call] = {}
-        self._client_gone = False
+        self._reason: RouterError | None = None
 
     def answers(self) -> Generator[tuple[int, bytes]]:
         """Yields (number of the request, answer) as they come; to be used once.
@@ -74,7 +74,7 @@ class Batch:
         Whatever ends it, no call goes on.
 
         Raises:
-            RouterError: A call failed or missed a deadline, or the client is gone.
+            RouterError: A call failed or missed a deadline, or it was ended early.
         """
         self._deadline = monotonic() + self._timeout
         begun = 0
@@ -90,20 +90,20 @@ class Batch:
                 else:
                     # Every call has a deadline of its own, which wakes us.
                     self._arrived.wait()
-            if self._client_gone:
-                raise ClientGone
+            if self._reason is not None:
+                raise self._reason
         finally:
             self._cancel()
 
-    def client_gone(self) -> None:
-        """Says that the client has left: the calls are cancelled."""
-        self._client_gone = True
+    def end_early(self, reason: RouterError) -> None:
+        """Ends it: the calls are cancelled, and whoever waits gets the reason."""
+        self._reason = reason
         self._cancel()
         self._arrived.set()
 
     def _begin(self, number: int) -> None:
-        if self._client_gone:
-            raise ClientGone
+        if self._reason is not None:
+            raise self._reason
         # Once there is no time left, a call ends at once.
         left = max(self._deadline - monotonic(), 0.0)
         call = self._caller.stream(
@@ -114,15 +114,15 @@ class Batch:
             metadata=self._metadata,
         )
         # While the connection was made, the client may have left.
-        if self._client_gone:
+        if self._reason is not None:
             call.cancel()
-            raise ClientGone
+            raise self._reason
         self._running[number] = call
 
     def _take(self) -> list[tuple[int, bytes]]:
         """The answers of the calls that have ended."""
-        if self._client_gone:
-            raise ClientGone
+        if self._reason is not None:
+            raise self._reason
         found = []
         for number, call in list(self._running.items()):
             status = call.status

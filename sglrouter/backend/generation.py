@@ -12,7 +12,13 @@ from time import monotonic
 
 from sglrouter._fast.sink import TextSink
 from sglrouter.backend.channel import Call
-from sglrouter.errors import ClientGone, EngineError, EngineTimeout, from_grpc_status
+from sglrouter.errors import (
+    ClientGone,
+    EngineError,
+    EngineTimeout,
+    RouterError,
+    from_grpc_status,
+)
 
 News = list[tuple[int, list[bytes]]]
 
@@ -50,7 +56,8 @@ class Generation:
         self._heard = dict.fromkeys(self._running, now)
         self._begun: set[int] = set()
         self._sinks: dict[int, TextSink] = {}
-        self._client_gone = False
+        self._reason: RouterError | None = None
+        self._nudged = False
         self._aborted: set[int] = set()
         self._on_news: Callable[[], None] | None = None
         self._when_over: Callable[[], None] | None = None
@@ -84,13 +91,14 @@ class Generation:
 
         Raises:
             RouterError: A call failed, ended too early, or missed a deadline, or the
-                client is gone. What had arrived before is returned first.
+                client is gone, or it was ended early. What had arrived before is returned first.
         """
         limit = None if timeout is None else monotonic() + timeout
         while True:
             self.arrived.clear()
             news = self.take()
-            if news:
+            if news or self._nudged:
+                self._nudged = False
                 return news
             left = self.time_left()
             if limit is not None:
@@ -102,8 +110,8 @@ class Generation:
 
     def take(self) -> News:
         """Takes what has arrived, without waiting; see wait()."""
-        if self._client_gone:
-            raise ClientGone
+        if self._reason is not None:
+            raise self._reason
         news = []
         failed = None
         for index, call in self._running.items():
@@ -161,15 +169,24 @@ class Generation:
         self._sinks[index] = sink
         self._running[index].divert(sink)
 
-    def client_gone(self) -> None:
-        """Says that the client has left: the calls are cancelled, waits end."""
-        self.cancel()
-        self.interrupt()
+    def end_early(self, reason: RouterError) -> None:
+        """Ends waits with the reason; where nobody is left to wait, the calls as well."""
+        if isinstance(reason, ClientGone):
+            self.cancel()
+        self._interrupt(reason)
 
     def interrupt(self) -> None:
         """Ends the wait of another thread, for which the client is gone: it has to cancel."""
+        self._interrupt(ClientGone())
+
+    def nudge(self) -> None:
+        """Ends the wait that goes on, if one does, as if its time were over."""
+        self._nudged = True
+        self.arrived.set()
+
+    def _interrupt(self, reason: RouterError) -> None:
         # In this order: whoever waits looks after it has cleared the event.
-        self._client_gone = True
+        self._reason = reason
         self.arrived.set()
 
     def when_over(self, on_over: Callable[[], None]) -> None:

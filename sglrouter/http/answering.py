@@ -43,7 +43,7 @@ def respond(req: falcon.Request, resp: falcon.Response, answer: Answer, heartbea
         resp.set_header("X-Accel-Buffering", "no")
         resp.stream = events
         return
-    with watching(client, answer.generation.client_gone):
+    with watching(client, answer.generation.end_early):
         body = answer.collect()
     resp.content_type = falcon.MEDIA_JSON
     answer_with(resp, body, client)

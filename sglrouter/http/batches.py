@@ -23,7 +23,7 @@ def respond_batch(req: falcon.Request, resp: falcon.Response, answer: BatchAnswe
     client = client_of(req)
     if answer.ignored:
         resp.set_header("X-Sglrouter-Ignored", ",".join(answer.ignored))
-    with watching(client, answer.client_gone):
+    with watching(client, answer.end_early):
         body = answer.collect()
     resp.content_type = falcon.MEDIA_JSON
     answer_with(resp, body, client)

@@ -14,6 +14,7 @@ from typing import Protocol, cast
 import falcon
 
 from sglrouter._fast.chunked import BodyWriter
+from sglrouter.errors import RouterError
 
 # Where the worker puts it in the WSGI environment.
 ENVIRON_KEY = "sglrouter.client"
@@ -53,8 +54,18 @@ class Client(Protocol):
             OSError: The client is gone.
         """
 
-    def watch(self, on_gone: Callable[[], None]) -> None:
-        """Has `on_gone` called, from the event loop, when the client closes."""
+    def watch(
+        self, on_end: Callable[[RouterError], None], ping: Callable[[], None] | None = None
+    ) -> None:
+        """Watches the client; the request's body is dealt with by now.
+
+        Args:
+            on_end: Called, from the event loop, when the request has to end early, with
+                the reason: ClientGone, or the server stops.
+            ping: Called, from the event loop, to write something where the response has
+                begun: only that tells whether a client that will send nothing more still
+                reads. May raise OSError.
+        """
 
     def unwatch(self) -> None:
         """Ends the watch."""
@@ -66,12 +77,12 @@ def client_of(req: falcon.Request) -> Client | None:
 
 
 @contextmanager
-def watching(client: Client | None, on_gone: Callable[[], None]) -> Iterator[None]:
+def watching(client: Client | None, on_end: Callable[[RouterError], None]) -> Iterator[None]:
     """Watches the client meanwhile, where it can be watched."""
     if client is None:
         yield
         return
-    client.watch(on_gone)
+    client.watch(on_end)
     try:
         yield
     finally:
@@ -84,10 +95,10 @@ def answer(resp: falcon.Response, body: bytes, client: Client | None) -> None:
         resp.data = body
     else:
         resp.content_length = len(body)
-        resp.stream = _WholeBody(client, body)
+        resp.stream = WholeBody(client, body)
 
 
-class _WholeBody(Iterator[bytes]):
+class WholeBody(Iterator[bytes]):
     """A body that is written in one piece as soon as the server asks for it."""
 
     def __init__(self, client: Client, body: bytes) -> None:

@@ -20,5 +20,6 @@ class Completions:
 
     def on_post(self, req: falcon.Request, resp: falcon.Response) -> None:
         """Handles one completion."""
-        body = read_body(req, self._settings.max_body)
-        respond(req, resp, self._serving.start(body, metadata_of(req)), self._settings.heartbeat)
+        # Nobody holds the body while the engine works on it.
+        answer = self._serving.start(read_body(req, self._settings.max_body), metadata_of(req))
+        respond(req, resp, answer, self._settings.heartbeat)

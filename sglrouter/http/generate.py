@@ -22,8 +22,9 @@ class Generate:
 
     def on_post(self, req: falcon.Request, resp: falcon.Response) -> None:
         """Handles one request."""
-        body = read_body(req, self._settings.max_body)
-        respond(req, resp, self._serving.start(body, metadata_of(req)), self._settings.heartbeat)
+        # Nobody holds the body while the engine works on it.
+        answer = self._serving.start(read_body(req, self._settings.max_body), metadata_of(req))
+        respond(req, resp, answer, self._settings.heartbeat)
 
     on_put = on_post
 

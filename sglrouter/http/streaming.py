@@ -64,7 +64,7 @@ class EventStream(Iterator[bytes]):
         self._trouble: Exception | None = None
         self._sinks: list[TextSink] = []
         if client is not None:
-            client.watch(self._on_client_gone)
+            client.watch(self._on_end, self._ping)
         try:
             first, error = self._wait()
             if error is not None and not first:
@@ -178,12 +178,23 @@ class EventStream(Iterator[bytes]):
         self._blocked = True
         self._wake.set()
 
-    def _on_client_gone(self) -> None:
-        """In the event loop: the client has closed its connection."""
-        self._generation.client_gone()
-        if self._sent_at:
-            self._trouble = BrokenPipeError(errno.EPIPE, "the client closed its connection")
+    def _on_end(self, reason: RouterError) -> None:
+        """In the event loop: the client has closed its connection, or the server stops."""
+        self._generation.end_early(reason)
+        if not self._sent_at:
+            return
+        if isinstance(reason, ClientGone):
+            self._trouble = BrokenPipeError(errno.EPIPE, reason.message)
             self._wake.set()
+        else:
+            self._on_news()
+
+    def _ping(self) -> None:
+        """In the event loop: something has to be written to the client."""
+        if self._client is None or not self._sent_at:
+            self._generation.nudge()
+        elif not self._blocked and not self._answer.ended:
+            self._send(self._client, HEARTBEAT)
 
     def _last_written(self, client: Client) -> float:
         return self._sent_at if client.writer is None else client.writer.written_at

@@ -11,8 +11,9 @@ import resource
 
 logger = logging.getLogger(__name__)
 
-# Engines, listening sockets, logs, and what libraries keep open.
-_BESIDES_CLIENTS = 128
+# Connections that are one too many, engines, listening sockets, logs, and what libraries
+# keep open.
+_BESIDES_CLIENTS = 192
 
 
 def allow_open_files(connections: int) -> None:

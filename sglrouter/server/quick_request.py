@@ -10,10 +10,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import gunicorn.http.parser
 from gunicorn.http.message import Request
 from gunicorn.http.parser import RequestParser
 
 from sglrouter._fast.head import parse_head
+from sglrouter.server.body_intake import Bodies, BodyUnreader
 
 # Fields that gunicorn has rules for besides how they are written.
 _WITH_RULES = frozenset({"EXPECT"})
@@ -58,3 +60,9 @@ class QuickRequest(Request):  # type: ignore[misc]  # gunicorn has no types
 def use_quick_requests() -> None:
     """Makes gunicorn's workers of this process read requests the short way."""
     RequestParser.mesg_class = QuickRequest
+
+
+def use_body_bounds(bodies: Bodies) -> None:
+    """Makes gunicorn's workers of this process read bodies within bounds."""
+    BodyUnreader.bodies = bodies
+    gunicorn.http.parser.SocketUnreader = BodyUnreader

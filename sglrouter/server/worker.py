@@ -1,20 +1,21 @@
-"""The gunicorn worker: gevent's, with direct writes, a watch on clients, a prompt stop.
+"""The gunicorn worker: gevent's, with direct writes, bounds for clients, a prompt stop.
 
-A response may be written straight from the event loop: the application finds the
-client in its environment, and what it sends there is framed as gunicorn frames it and
-counted in gunicorn's response, so that status, access log and keep-alive stay
-gunicorn's. The same object tells when the client has left.
+A response may be written straight from the event loop: the application finds the client
+in its environment; see direct_client. A connection beyond `worker_connections` is served
+in the application's knowledge of that, and closed; see listener and idle_connections.
 
 gunicorn waits on SIGTERM until no connection is left, and one without a request counts
 until its time is over. This worker brings that time forward: at once for an idle
 keep-alive connection, a little later for one that has just been made and whose client
-is about to send. Connections with a request on them are left alone.
+is about to send. Connections with a request on them are left alone, until shortly before
+the graceful time is over: then each gets an error for its end.
 """
 
 from __future__ import annotations
 
-import socket
-from collections.abc import Callable, Iterable
+import errno
+from collections.abc import Iterable
+from functools import partial
 from types import FrameType
 from typing import Any
 
@@ -23,16 +24,43 @@ import gevent.socket
 from gunicorn.http.wsgi import Response
 from gunicorn.workers.ggevent import GeventWorker
 
-from sglrouter._fast.chunked import BodyWriter
-from sglrouter.http.client import ENVIRON_KEY
+from sglrouter.errors import RouterError
+from sglrouter.http.admission import SURPLUS_KEY
+from sglrouter.http.client import ENVIRON_KEY, WholeBody
+from sglrouter.server.body_intake import Bodies, BodyBounds, unread
+from sglrouter.server.direct_client import DirectClient, Served
+from sglrouter.server.idle_connections import RequestWait, Room
 from sglrouter.server.json_errors import use_json_errors
-from sglrouter.server.quick_request import use_quick_requests
+from sglrouter.server.lingering import LONGEST, linger
+from sglrouter.server.listener import RESERVE, RouterServer, bound_sends
+from sglrouter.server.presence import ConnectionWatch
+from sglrouter.server.quick_request import use_body_bounds, use_quick_requests
 from sglrouter.server.savings import save_work
 
-# Seconds that a new connection has for its first request once the worker stops.
+# Seconds that a new connection has for its first request once the worker stops, and
+# where there is no room for it.
 _FIRST_REQUEST = 5.0
+_SURPLUS_REQUEST = 1.0
+# Seconds before the end of the graceful time at which requests are ended.
+_LAST_WORDS = 1.0
+# Bytes of an unread body that are read for the sake of keeping the connection.
+_LITTLE = 64 * 1024
+# Seconds that a client may go on sending what will not be read any more.
+_SHORT_LINGER = 1.0
 
-_READ = 1
+
+class Connection:
+    """What this worker knows of a connection.
+
+    Args:
+        client: Its socket.
+        inside: Whether there is room for it.
+    """
+
+    def __init__(self, client: Any, *, inside: bool) -> None:
+        self.inside = inside
+        self.served = False
+        self.watch = ConnectionWatch(client)
 
 
 class RouterWorker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
@@ -44,7 +72,12 @@ class RouterWorker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._waits: set[RequestWait] = set()
+        self._room = Room(self.cfg.worker_connections, RESERVE)
+        self._served = Served()
+        self._bodies: Bodies
+        self._send_timeout = 0.0
+        self._stopping = False
+        self.worker_connections = self.cfg.worker_connections + RESERVE
         self.wsgi: Any = None
         self.application: Any = None
 
@@ -56,187 +89,121 @@ class RouterWorker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
         super().load_wsgi()
         application: Any = self.wsgi
         self.application = application
+        settings = application.settings
+        self._send_timeout = settings.send_timeout
+        self._bodies = Bodies(
+            BodyBounds(settings.body_timeout, settings.body_rate, settings.body_memory)
+        )
+        use_body_bounds(self._bodies)
 
         def with_client(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
             response = start_response.__self__
+            connection = gevent.getcurrent().connection
+            client = None
             # HTTP/2 and TLS frame what is written in ways of their own.
             if type(response) is Response and type(response.sock) is gevent.socket.socket:
-                environ[ENVIRON_KEY] = DirectClient(response, gevent.getcurrent().watch)
+                client = environ[ENVIRON_KEY] = DirectClient(
+                    response, connection.watch, response.req.unreader, self._served
+                )
+            if not connection.inside:
+                environ[SURPLUS_KEY] = True
+                response.force_close()
             body: Iterable[bytes] = application(environ, start_response)
+            if client is None:
+                return body
+            left = unread(response.req)
+            if left is None or left > _LITTLE or not self.alive:
+                response.force_close()
+            if type(body) is list and body and not response._omits_body:
+                return WholeBody(client, b"".join(body))
             return body
 
         self.wsgi = with_client
 
+    def run(self) -> None:
+        """Serves until it is told to stop, and then to the end of what it serves."""
+        for listener in self.sockets:
+            bound_sends(listener, self._send_timeout)
+        super().run()
+
+    def server_class(self, listener: Any, *, spawn: Any, **_others: Any) -> RouterServer:
+        """Makes what accepts connections from a listening socket."""
+        alone = self.cfg.workers == 1
+        return RouterServer(
+            listener, partial(self.handle, listener), spawn, self._room, alone=alone
+        )
+
+    def notify(self) -> None:
+        """Tells the master each second that this worker lives."""
+        if not self.alive:
+            self._begin_to_stop()
+        super().notify()
+
     def timeout_ctx(self) -> RequestWait:
         """The wait for a connection's next request, bounded by `keepalive`."""
         seconds = self.cfg.keepalive
-        served = getattr(gevent.getcurrent(), "has_served", False)
-        grace = 0.0 if served else min(seconds, _FIRST_REQUEST)
+        connection = gevent.getcurrent().connection
+        grace = 0.0 if connection.served else min(seconds, _FIRST_REQUEST)
+        if not connection.inside:
+            seconds = grace = min(seconds, _SURPLUS_REQUEST)
         # A stream that outlives SIGTERM leaves an idle connection behind, too.
-        return RequestWait(seconds if self.alive else grace, grace, self._waits)
+        return self._room.wait(
+            seconds if self.alive else grace,
+            grace,
+            inside=connection.inside,
+            served=connection.served,
+        )
 
     def handle(self, listener: Any, client: Any, addr: Any) -> None:
         """Serves one connection."""
-        watch = gevent.getcurrent().watch = ConnectionWatch(client)
+        connection = gevent.getcurrent().connection = Connection(client, inside=self._room.enter())
         try:
             super().handle(listener, client, addr)
         finally:
-            watch.close()
+            self._room.leave(inside=connection.inside)
+            connection.watch.close()
 
     def handle_request(self, listener_name: Any, req: Any, sock: Any, addr: Any) -> Any:
         """Serves one request; from then on its connection may be idle."""
-        gevent.getcurrent().has_served = True
-        return super().handle_request(listener_name, req, sock, addr)
+        connection = gevent.getcurrent().connection
+        connection.served = True
+        unreader = req.unreader
+        unreader.request = req
+        try:
+            return super().handle_request(listener_name, req, sock, addr)
+        except StopIteration:
+            # The connection is to be closed.
+            if unread(req) != 0:
+                in_haste = req.must_close or not connection.inside or not self.alive
+                linger(sock, _SHORT_LINGER if in_haste else LONGEST)
+            raise
+        except TimeoutError as exc:
+            self.log.warning("a client took nothing for too long")
+            raise BrokenPipeError(errno.EPIPE, "the client takes nothing") from exc
+        finally:
+            unreader.end_request()
+
+    def handle_error(self, req: Any, client: Any, addr: Any, exc: BaseException) -> None:
+        """Answers what cannot be read, or has failed, and closes its connection."""
+        super().handle_error(req, client, addr, exc)
+        if type(client) is gevent.socket.socket:
+            linger(client, _SHORT_LINGER)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """SIGTERM: no new connections, no idle ones, the others to their end."""
         super().handle_exit(sig, frame)
-        gevent.spawn(self._stop_waiting)
+        self._begin_to_stop()
 
-    def _stop_waiting(self) -> None:
-        for wait in self._waits:
-            wait.bring_forward()
+    def _begin_to_stop(self) -> None:
+        if not self._stopping:
+            self._stopping = True
+            gevent.spawn(self._stop)
 
-
-class DirectClient:
-    """The client of one request, written to without gunicorn's own loop over the body.
-
-    See sglrouter.http.client.Client.
-    """
-
-    def __init__(self, response: Any, watch: ConnectionWatch) -> None:
-        self._response = response
-        self._socket = response.sock
-        self._watch = watch
-        self.writer: BodyWriter | None = None
-
-    def send(self, body: bytes, *, last: bool = False) -> bool:
-        """Writes a part of the body now, the headers in the same packet as the first."""
-        response, writer = self._response, self.writer
-        head = b""
-        if writer is None:
-            head = self._headers()
-            writer = self.writer = BodyWriter(self._socket.fileno(), response.chunked)
-        try:
-            return writer.write(body, last, head)
-        finally:
-            response.sent = writer.written
-            if last and response.chunked:
-                # Else gunicorn would end the body once more, or close the connection.
-                response.chunked = False
-                response.response_length = response.sent
-
-    def wait_until_taken(self) -> None:
-        """Waits until the client has taken what was kept."""
-        if self.writer is not None:
-            # It stays kept until it is sent: a sink that saw nothing would write into it.
-            self._socket.sendall(self.writer.kept)
-            self.writer.take_kept()
-
-    def watch(self, on_gone: Callable[[], None]) -> None:
-        """Has `on_gone` called when the client closes its connection."""
-        self._watch.start(on_gone)
-
-    def unwatch(self) -> None:
-        """Ends the watch."""
-        self._watch.stop()
-        if self.writer is not None:
-            # What was written past send() belongs into the access log, too.
-            self._response.sent = self.writer.written
-
-    def _headers(self) -> bytes:
-        """What gunicorn would send as the response's head."""
-        response = self._response
-        recorder = _Recorder()
-        response.sock = recorder
-        try:
-            response.send_headers()
-        finally:
-            response.sock = self._socket
-        return recorder.data
-
-
-class ConnectionWatch:
-    """Notices that the client of a connection closes it.
-
-    It serves all requests of the connection: a new watcher for each would cost a call
-    into the kernel.
-    """
-
-    def __init__(self, sock: Any) -> None:
-        self._socket = sock
-        self._watcher: Any = None
-
-    def start(self, on_gone: Callable[[], None]) -> None:
-        """Has `on_gone` called, from the event loop, when the client is gone."""
-        if self._watcher is None:
-            self._watcher = gevent.get_hub().loop.io(self._socket.fileno(), _READ)
-        self._watcher.start(self._on_readable, on_gone)
-
-    def stop(self) -> None:
-        """Stops watching until the next start."""
-        if self._watcher is not None:
-            self._watcher.stop()
-
-    def close(self) -> None:
-        """Ends it, before the socket is closed."""
-        if self._watcher is not None:
-            self._watcher.stop()
-            self._watcher.close()
-            self._watcher = None
-
-    def _on_readable(self, on_gone: Callable[[], None]) -> None:
-        try:
-            gone = not self._socket.recv(1, socket.MSG_PEEK)
-        except BlockingIOError:
-            return
-        except OSError:
-            gone = True
-        # What is there is the next request: it waits, and so nothing more can be seen.
-        self.stop()
-        if gone:
-            on_gone()
-
-
-class _Recorder:
-    """Stands in for a socket to learn what would be sent."""
-
-    data = b""
-
-    def sendall(self, data: bytes) -> None:
-        self.data += data
-
-
-class RequestWait:
-    """A gevent.Timeout that can be brought forward while it runs.
-
-    Args:
-        seconds: The time that the connection has.
-        grace: The time that it still has once it is brought forward.
-        waits: All that are going on; this one is in it meanwhile.
-    """
-
-    def __init__(self, seconds: float, grace: float, waits: set[RequestWait]) -> None:
-        self._greenlet = gevent.getcurrent()
-        self._timeout = gevent.Timeout(seconds, False)
-        self._grace = grace
-        self._sooner: Any = None
-        self._waits = waits
-
-    def __enter__(self) -> None:
-        self._waits.add(self)
-        self._timeout.start()
-
-    def __exit__(self, *exc_info: object) -> bool:
-        self._waits.discard(self)
-        if self._sooner is not None:
-            self._sooner.stop()
-            self._sooner.close()
-        return bool(self._timeout.__exit__(*exc_info))
-
-    def bring_forward(self) -> None:
-        """Leaves only the grace; a request that has arrived by then is served."""
-        if self._sooner is None:
-            # Less urgent than the sockets, as the timeout itself is.
-            self._sooner = gevent.get_hub().loop.timer(self._grace, priority=-1)
-            self._sooner.start(self._greenlet.throw, self._timeout)
+    def _stop(self) -> None:
+        self._room.empty()
+        # Half of a time that is shorter than two seconds.
+        graceful = self.cfg.graceful_timeout
+        gevent.sleep(max(graceful - _LAST_WORDS, graceful / 2))
+        error = RouterError("The router is shutting down", status=503, code="server_shutting_down")
+        self._bodies.end_all(error)
+        self._served.end_all(error)

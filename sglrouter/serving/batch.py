@@ -60,9 +60,9 @@ class BatchAnswer:
             answers.close()
         return self._body()
 
-    def client_gone(self) -> None:
-        """Says that the client has left: nothing goes on."""
-        self._batch.client_gone()
+    def end_early(self, reason: RouterError) -> None:
+        """Ends it: nothing goes on, and whoever collects it gets the reason."""
+        self._batch.end_early(reason)
 
 
 def batch_of(

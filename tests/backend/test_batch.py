@@ -86,7 +86,7 @@ def test_a_client_that_leaves_ends_all(connect: Connect, engine: AnEngine) -> No
 
     def leave() -> None:
         engine.wait_until(lambda: engine.active == 5)
-        waiting.client_gone()
+        waiting.end_early(ClientGone())
 
     leaving = threading.Thread(target=leave)
     leaving.start()
@@ -103,7 +103,7 @@ def test_a_client_that_left_before_the_end_gets_no_half_answer(
     waiting = batch(connect, engine, 3, parallel=3)
     answers = waiting.answers()
     next(answers)
-    waiting.client_gone()
+    waiting.end_early(ClientGone())
     with pytest.raises(ClientGone):
         list(answers)
 

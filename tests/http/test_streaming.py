@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -15,7 +16,7 @@ from sglrouter._proto import scheduler as pb
 from sglrouter.backend.channel import Status
 from sglrouter.backend.generation import Generation
 from sglrouter.errors import ClientGone, EngineError, RouterError
-from sglrouter.http.streaming import EventStream
+from sglrouter.http.streaming import HEARTBEAT, EventStream
 from sglrouter.output.chat import ChatStream
 from sglrouter.output.choice import Choice
 from sglrouter.output.detokenizer import DetokenizerFactory
@@ -24,6 +25,8 @@ from sglrouter.output.sample import Sample
 from sglrouter.prompt.tokenizer import load_tokenizer
 from sglrouter.serving.answer import Answer
 from tests.patience import LONG, PROMPT
+
+STOPPING = RouterError("The router is shutting down", status=503, code="server_shutting_down")
 
 
 class FakeCall:
@@ -77,7 +80,8 @@ class FakeClient:
         self.ended = False
         self.takes = True
         self.waits = 0
-        self.on_gone: Callable[[], None] | None = None
+        self.on_end: Callable[[RouterError], None] | None = None
+        self.ping: Callable[[], None] | None = None
         self.before_wait: Callable[[], None] = lambda: None
 
     def send(self, body: bytes, *, last: bool = False) -> bool:
@@ -91,11 +95,13 @@ class FakeClient:
         self.takes = True
         self.before_wait()
 
-    def watch(self, on_gone: Callable[[], None]) -> None:
-        self.on_gone = on_gone
+    def watch(
+        self, on_end: Callable[[RouterError], None], ping: Callable[[], None] | None = None
+    ) -> None:
+        self.on_end, self.ping = on_end, ping
 
     def unwatch(self) -> None:
-        self.on_gone = None
+        self.on_end = None
 
 
 @pytest.fixture(scope="module")
@@ -146,7 +152,7 @@ def test_both_ways_say_the_same(detokenizers: DetokenizerFactory, direct: bool) 
     assert (body == b"") == direct
     assert client.ended == direct
     assert call.cancelled == 0
-    assert client.on_gone is None
+    assert client.on_end is None
 
 
 def test_a_client_that_does_not_take_is_waited_for(detokenizers: DetokenizerFactory) -> None:
@@ -258,14 +264,20 @@ def test_an_engine_that_fails_at_once_has_no_response(detokenizers: DetokenizerF
         open_stream(call, detokenizers, client)
     assert caught.value.status == 503
     assert client.body == b""
-    assert client.on_gone is None
+    assert client.on_end is None
 
 
 def test_a_client_that_leaves_before_the_response_ends_the_wait(
     detokenizers: DetokenizerFactory,
 ) -> None:
     call, client = FakeCall(calls_back=True), FakeClient()
-    client.watch = lambda on_gone: on_gone()  # type: ignore[method-assign]
+
+    def leave(
+        on_end: Callable[[RouterError], None], ping: Callable[[], None] | None = None
+    ) -> None:
+        on_end(ClientGone())
+
+    client.watch = leave  # type: ignore[method-assign]
     with pytest.raises(ClientGone):
         open_stream(call, detokenizers, client)
     assert call.cancelled == 1
@@ -277,14 +289,72 @@ def test_a_client_that_leaves_while_it_is_written_to_ends_the_stream(
     call, client = FakeCall(calls_back=True), FakeClient()
     call.deliver(chunk([40], 1))
     stream = open_stream(call, detokenizers, client)
-    gone = client.on_gone
-    assert gone is not None
+    on_end = client.on_end
+    assert on_end is not None
     client.takes = False
-    client.before_wait = gone
+    client.before_wait = lambda: on_end(ClientGone())
     with pytest.raises(BrokenPipeError):
         next(stream)
     stream.close()
     assert call.cancelled == 1
+
+
+@pytest.mark.parametrize("begun", [True, False])
+@pytest.mark.parametrize("direct", [True, False])
+def test_a_server_that_stops_ends_the_stream_with_an_error(
+    detokenizers: DetokenizerFactory, direct: bool, begun: bool
+) -> None:
+    call, client = FakeCall(calls_back=direct), FakeClient()
+    call.deliver(chunk([40], 1))
+    stream = open_stream(call, detokenizers, client)
+    assert client.on_end is not None
+    body = b""
+    if not begun or not direct:
+        client.on_end(STOPPING)
+        body = b"".join(stream)
+    else:
+        threading.Timer(0.1, client.on_end, [STOPPING]).start()
+        body = b"".join(stream)
+    body += client.body
+    assert b'"content":' in body
+    assert b'"code":"server_shutting_down"' in body
+    assert body.endswith(b"data: [DONE]\n\n")
+    stream.close()
+    assert call.cancelled == 1
+
+
+def test_a_client_that_may_have_left_is_written_to(detokenizers: DetokenizerFactory) -> None:
+    call, client = FakeCall(calls_back=True), FakeClient()
+    call.deliver(chunk([40], 1))
+    stream = open_stream(call, detokenizers, client)
+    ping = client.ping
+    assert ping is not None
+    # Before the response has begun there is nothing that could be written here.
+    ping()
+    assert client.body == b""
+
+    def later() -> None:
+        ping()
+        call.deliver(complete([41], 2))
+
+    threading.Timer(0.1, later).start()
+    assert b"".join(stream) == b""
+    assert client.body.count(HEARTBEAT) == 1
+    assert client.body.endswith(b"data: [DONE]\n\n")
+    # Nothing follows the end.
+    ping()
+    assert client.body.endswith(b"data: [DONE]\n\n")
+
+
+def test_a_stream_that_the_server_writes_is_nudged(detokenizers: DetokenizerFactory) -> None:
+    call, client = FakeCall(calls_back=False), FakeClient()
+    call.deliver(chunk([40], 1))
+    stream = open_stream(call, detokenizers, client)
+    assert b'"content":' in next(stream)
+    assert client.ping is not None
+    threading.Timer(0.1, client.ping).start()
+    assert next(stream) == HEARTBEAT
+    stream.close()
 
 
 def test_client_gone_is_a_router_error_that_nobody_reads() -> None:

@@ -20,7 +20,8 @@ import msgspec
 from gevent.server import StreamServer
 from greenlet import greenlet  # type: ignore[import-untyped]
 
-from sglrouter.server.worker import DirectClient, RouterWorker
+from sglrouter.server.direct_client import DirectClient
+from sglrouter.server.worker import RouterWorker
 from tests.patience import PATIENCE
 
 VARIABLE = "CENSUS_SOCKET"

@@ -3,76 +3,16 @@
 from __future__ import annotations
 
 import json
-import socket
-import struct
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from sglrouter.sim import SimulatedEngine
 from tests.conftest import StartRouter
-from tests.patience import LONG, PATIENCE, PROMPT
-from tests.processes import RouterProcess, chat_body, joined, sse_data
-
-
-class RawClient:
-    """A client that sees every byte."""
-
-    def __init__(self, router: RouterProcess, receive_buffer: int = 0) -> None:
-        self.socket = socket.socket()
-        if receive_buffer:
-            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
-        self.socket.settimeout(PATIENCE)
-        self.socket.connect(("127.0.0.1", router.port))
-        self.data = b""
-
-    def post(self, version: str = "1.1", **fields: object) -> None:
-        body = json.dumps(chat_body(**fields)).encode()
-        self.socket.sendall(
-            b"POST /v1/chat/completions HTTP/%b\r\nHost: x\r\nContent-Length: %d\r\n\r\n%b"
-            % (version.encode(), len(body), body)
-        )
-
-    def receive(self) -> bytes:
-        piece = self.socket.recv(65536)
-        self.data += piece
-        return piece
-
-    def until(self, end: bytes) -> bytes:
-        """Reads up to and with `end`, and keeps what follows."""
-        while end not in self.data:
-            assert self.receive(), f"closed after {self.data[-200:]!r}"
-        found, _, self.data = self.data.partition(end)
-        return found + end
-
-    def chunked_body(self) -> bytes:
-        """Reads one body, chunk by chunk as the RFC has it."""
-        body = b""
-        while True:
-            size = int(self.until(b"\r\n"), 16)
-            while len(self.data) < size + 2:
-                assert self.receive()
-            piece, self.data = self.data[:size], self.data[size + 2 :]
-            if not size:
-                return body
-            body += piece
-
-    def close(self, *, reset: bool = False) -> None:
-        if reset:
-            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        self.socket.close()
-
-
-@contextmanager
-def raw_client(router: RouterProcess, receive_buffer: int = 0) -> Iterator[RawClient]:
-    client = RawClient(router, receive_buffer)
-    try:
-        yield client
-    finally:
-        client.close()
+from tests.integration.sockets import raw_client
+from tests.patience import LONG, PROMPT
+from tests.processes import RouterProcess, joined, sse_data
 
 
 def text_of(body: bytes) -> str:
@@ -85,7 +25,7 @@ def test_a_connection_is_kept_for_the_next_stream(
     router: RouterProcess, engine: SimulatedEngine
 ) -> None:
     engine.script("one two three")
-    with raw_client(router) as client:
+    with raw_client(router.port) as client:
         for _ in range(3):
             client.post(stream=True)
             head = client.until(b"\r\n\r\n").lower()
@@ -99,7 +39,7 @@ def test_the_head_comes_with_the_first_events(
     router: RouterProcess, engine: SimulatedEngine
 ) -> None:
     engine.script("one two three")
-    with raw_client(router) as client:
+    with raw_client(router.port) as client:
         client.post(stream=True)
         assert b'"role":"assistant"' in client.receive()
 
@@ -108,7 +48,7 @@ def test_http_1_0_gets_plain_bytes_and_a_closed_connection(
     router: RouterProcess, engine: SimulatedEngine
 ) -> None:
     engine.script("one two three")
-    with raw_client(router) as client:
+    with raw_client(router.port) as client:
         client.post("1.0", stream=True)
         head = client.until(b"\r\n\r\n").lower()
         assert b"transfer-encoding" not in head
@@ -124,7 +64,7 @@ def test_a_pipelined_request_is_no_disconnect(
     engine.script("one two three")
     engine.options.token_delay = 0.05
     try:
-        with raw_client(router) as client:
+        with raw_client(router.port) as client:
             client.post(stream=True)
             client.post(stream=False)
             client.until(b"\r\n\r\n")
@@ -160,7 +100,7 @@ def test_a_stalled_client_stalls_its_own_stream_alone(
     engine.script(long, "quick")
     fields: dict[str, object] = {"stream": True, "max_tokens": 20_000}
     fields |= {"model": "m" * 1000} if plain else {"logprobs": True, "top_logprobs": 20}
-    with raw_client(router, receive_buffer=4096) as client:
+    with raw_client(router.port, receive_buffer=4096) as client:
         client.post(**fields)  # type: ignore[arg-type]
         client.until(b"\r\n\r\n")
         before = time.monotonic()
@@ -203,7 +143,7 @@ def test_a_client_that_leaves_is_noticed_at_once(
         engine.fault("hang,after=2,times=2")
     before = len(engine.cancelled)
     try:
-        with raw_client(router) as client:
+        with raw_client(router.port) as client:
             client.post(stream=stream, n=2)
             engine.wait_until(lambda: engine.active == 2)
             if stream and when != "before the first token":

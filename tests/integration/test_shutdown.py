@@ -7,7 +7,7 @@ import os
 import signal
 import socket
 import time
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,8 @@ import gevent.socket
 import httpx
 import pytest
 
-from sglrouter.server.worker import RequestWait
+from sglrouter.server.idle_connections import Room
+from tests.integration.sockets import raw_client
 from tests.patience import PATIENCE, PROMPT
 from tests.processes import RouterProcess, chat_body, joined, sse_data
 
@@ -167,8 +168,9 @@ def test_a_stream_beyond_graceful_timeout_is_cut(
         next(pieces)
         router.signal(signal.SIGTERM)
         started = time.monotonic()
-        with pytest.raises(httpx.TransportError):
-            list(pieces)
+        *_, error, done = sse_data("".join(pieces))
+    assert json.loads(error)["error"]["code"] == "server_shutting_down"
+    assert done == "[DONE]"
     assert router.wait() == 0, router.log
     assert time.monotonic() - started < PROMPT
     engine.wait_until(lambda: engine.active == 0)
@@ -209,10 +211,10 @@ def test_a_request_that_has_arrived_is_served(serve: StartRouter) -> None:
 def test_a_wait_that_is_brought_forward(sent: bytes) -> None:
     """What arrives before the loop looks is read; else the wait ends, and early."""
     ours, theirs = gevent.socket.socketpair()
-    waits: set[RequestWait] = set()
+    room = Room(10, 1)
 
     def wait() -> bytes | None:
-        with RequestWait(KEEPALIVE, 0.0, waits):
+        with room.wait(KEEPALIVE, 0.0, inside=True, served=True):
             data: bytes = ours.recv(100)
             return data
         return None
@@ -220,14 +222,12 @@ def test_a_wait_that_is_brought_forward(sent: bytes) -> None:
     started = time.monotonic()
     waiting = gevent.spawn(wait)
     gevent.sleep(0)
-    (known,) = waits
     if sent:
         theirs.send(sent)
-    known.bring_forward()
-    known.bring_forward()
+    room.empty()
+    room.empty()
     assert waiting.get() == (sent or None)
     assert time.monotonic() - started < PROMPT
-    assert not waits
     ours.close()
     theirs.close()
 
@@ -270,3 +270,91 @@ def test_systemd_is_told_when_the_port_is_open(
         with pytest.raises(BlockingIOError):
             systemd.recv(4096)
         assert router.http.get("/liveness").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("path", "fields"),
+    [
+        ("/v1/chat/completions", {"messages": [{"role": "user", "content": "x"}]}),
+        ("/v1/completions", {"prompt": "x"}),
+        ("/generate", {"text": "x"}),
+    ],
+)
+def test_each_request_that_is_left_gets_an_error_for_its_end(
+    serve: StartRouter, engine: SimulatedEngine, path: str, fields: dict[str, object]
+) -> None:
+    router = serve(graceful_timeout=3)
+    engine.script(LONG_ANSWER)
+    engine.fault("hang,after=2,times=1", "hang")
+    with ExitStack() as stack:
+        asked = router.http.stream("POST", path, json=fields | {"stream": True})
+        stream = stack.enter_context(asked)
+        pieces = stream.iter_text()
+        text = next(pieces)
+        # Whole answers, one of them not even begun, and a body that is still being sent.
+        waiting = [stack.enter_context(raw_client(router.port)) for _ in range(3)]
+        waiting[0].send(json.dumps(fields).encode(), path)
+        engine.wait_until(lambda: engine.active == 2)
+        waiting[1].send(json.dumps(fields | {"stream": True}).encode(), path)
+        engine.wait_until(lambda: engine.active == 3)
+        waiting[2].send(b'{"', path, size=100)
+        router.signal(signal.SIGTERM)
+        text += "".join(pieces)
+        *_, error, done = sse_data(text)
+        assert done == "[DONE]"
+        assert json.loads(error)["error"]["code"] == "server_shutting_down"
+        for client in waiting:
+            head, body = client.response()
+            assert head.startswith(b"http/1.1 503 "), head
+            assert b"retry-after: 1" in head
+            assert b"connection: close" in head
+            assert json.loads(body)["error"]["code"] == "server_shutting_down"
+            assert client.ended()
+    assert router.wait(PROMPT) == 0, router.log
+    assert "Traceback" not in router.log
+    engine.wait_until(lambda: engine.active == 0)
+
+
+def test_a_worker_that_has_served_its_share_ends_its_streams_too(
+    serve: StartRouter, engine: SimulatedEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GUNICORN_CMD_ARGS", "--max-requests 3")
+    router = serve(graceful_timeout=2)
+    (first,) = worker_pids(router)
+    engine.script(LONG_ANSWER)
+    engine.fault("hang,after=2,times=1")
+    with router.http.stream(
+        "POST", "/v1/chat/completions", json=chat_body(stream=True)
+    ) as response:
+        pieces = response.iter_text()
+        text = next(pieces)
+        while worker_pids(router) == {first}:
+            httpx.get(f"{router.url}/liveness", timeout=PATIENCE)
+        text += "".join(pieces)
+    *_, error, done = sse_data(text)
+    assert json.loads(error)["error"]["code"] == "server_shutting_down"
+    assert done == "[DONE]"
+    wait_for(lambda: first not in worker_pids(router), "the old worker stays")
+
+
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGTERM])
+def test_nothing_is_lost_when_workers_change(
+    serve: StartRouter, engine: SimulatedEngine, slowly: None, number: signal.Signals
+) -> None:
+    router = serve(graceful_timeout=60)
+    before = worker_pids(router)
+    with router.http.stream(
+        "POST", "/v1/chat/completions", json=chat_body(stream=True)
+    ) as response:
+        pieces = response.iter_text()
+        text = next(pieces)
+        router.signal(number)
+        if number == signal.SIGHUP:
+            wait_for(lambda: bool(worker_pids(router) - before), "no new worker")
+            answer = httpx.get(f"{router.url}/v1/models", timeout=PATIENCE)
+            assert answer.status_code == 200
+        engine.options.token_delay = 0.0
+        text += "".join(pieces)
+    *events, done = sse_data(text)
+    assert done == "[DONE]"
+    assert joined([json.loads(event) for event in events]) == LONG_ANSWER

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from sglrouter.config import Settings
+from sglrouter.server.siblings import Siblings
 from sglrouter.setting_sources import CONFIG_VARIABLE, load_settings
 from tests.patience import PATIENCE
 
@@ -75,6 +76,18 @@ def test_the_time_limits_leave_room_for_ours(unit: ConfigParser) -> None:
 
 def test_a_worker_may_open_all_its_connections(unit: ConfigParser) -> None:
     assert int(unit["Service"]["LimitNOFILE"]) > 2 * Settings().worker_connections
+
+
+def test_the_workers_meeting_place_goes_with_the_service(
+    unit: ConfigParser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert unit["Service"]["RuntimeDirectory"] == "sglrouter"
+    monkeypatch.setenv("RUNTIME_DIRECTORY", str(tmp_path))
+    assert Siblings.make_folder().parent == tmp_path
+
+
+def test_the_service_has_a_bound_of_memory(unit: ConfigParser) -> None:
+    assert unit["Service"]["MemoryMax"] == "50%"
 
 
 def test_every_line_of_the_environment_file_is_a_setting(example: dict[str, str]) -> None:

@@ -8,14 +8,18 @@ import gevent
 import gevent.socket
 
 from sglrouter._fast.chunked import BodyWriter
-from sglrouter.server.worker import ConnectionWatch, DirectClient
+from sglrouter.server.body_intake import BodyUnreader
+from sglrouter.server.direct_client import DirectClient, Served
+from sglrouter.server.presence import ConnectionWatch
 from tests.patience import PATIENCE
 
 
 def test_what_a_client_is_waited_for_with_is_kept_until_it_has_it() -> None:
     """A sink writes whenever nothing is kept, and would write into the middle of it."""
     ours, theirs = gevent.socket.socketpair()
-    client = DirectClient(SimpleNamespace(sock=ours), ConnectionWatch(ours))
+    client = DirectClient(
+        SimpleNamespace(sock=ours), ConnectionWatch(ours), BodyUnreader(ours), Served()
+    )
     writer = client.writer = BodyWriter(ours.fileno(), chunked=False)
     body = bytes(range(256)) * 20_000
     assert not writer.write(body)

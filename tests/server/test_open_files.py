@@ -24,10 +24,10 @@ print(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
 @pytest.mark.parametrize(
     ("soft", "hard", "connections", "limit", "told"),
     [
-        (256, 4096, 1000, 1128, False),
+        (256, 4096, 1000, 1192, False),
         (256, 512, 1000, 512, True),
         (2000, 4096, 1000, 2000, False),
-        (1128, 4096, 1000, 1128, False),
+        (1192, 4096, 1000, 1192, False),
     ],
 )
 def test_the_limit_is_what_a_worker_needs(
@@ -43,4 +43,4 @@ def test_the_limit_is_what_a_worker_needs(
     *warnings, last = done.stdout.splitlines()
     assert int(last) == limit
     assert bool(warnings) == told
-    assert all("raise the limit" in line and "to 1128" in line for line in warnings)
+    assert all("raise the limit" in line and "to 1192" in line for line in warnings)
