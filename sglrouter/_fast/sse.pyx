@@ -126,7 +126,8 @@ def escape_line_ends(bytes document not None):
     return document
 
 
-cdef bytes NO_LOGPROBS = b'"logprobs":null,"finish_reason":null}]}\n\n'
+cdef bytes CLOSING = b"}]}\n\n"
+cdef bytes CLOSING_WITHOUT_USAGE = b'}],"usage":null}\n\n'
 
 
 cdef class Framer:
@@ -137,13 +138,16 @@ cdef class Framer:
         created: Unix time in seconds, the same in every chunk.
         model: The model name that the client asked for.
         index: The choice's index.
+        usage: Whether each chunk says that it has no token counts, as OpenAI's do where
+            the last has them.
     """
 
     def __cinit__(self):
         self.head = self.content_head = self.content_tail = self.content_end = b""
+        self.closing = self.goes_on = b""
 
     cdef int _begin(
-        self, bytes kind, str completion_id, object created, str model, object index
+        self, bytes kind, str completion_id, object created, str model, object index, bint usage
     ) except -1:
         """Renders what all events have in common, up to the first field after the index."""
         self.head = (
@@ -155,13 +159,15 @@ cdef class Framer:
             json_string(model.encode("utf-8", "replace")),
             index,
         )
+        self.closing = CLOSING_WITHOUT_USAGE if usage else CLOSING
+        self.goes_on = b'"logprobs":null,"finish_reason":null' + self.closing
         return 0
 
     cdef int _begin_content(self, bytes before, bytes after) except -1:
         """Renders what is around a text, but for the choice's logprobs."""
         self.content_head = self.head + before
         self.content_tail = after
-        self.content_end = after + NO_LOGPROBS
+        self.content_end = after + self.goes_on
         return 0
 
     cpdef bytes content(self, bytes text, bytes logprobs=None):
@@ -175,21 +181,37 @@ cdef class Framer:
             raise TypeError("text is None")
         if logprobs is None:
             return _wrap(self.content_head, text, self.content_end)
-        return _wrap(self.content_head, text, self.content_tail + _tail(logprobs))
+        return _wrap(self.content_head, text, self.content_tail + self._tail(logprobs))
+
+    cdef bytes _tail(self, bytes logprobs):
+        """What follows the delta of a choice that goes on."""
+        if logprobs is None:
+            return self.goes_on
+        return b'"logprobs":%b,"finish_reason":null%b' % (
+            escape_line_ends(logprobs), self.closing
+        )
+
+    cdef bytes _end(self, str reason, object matched_stop):
+        """What follows the delta of a choice that ends."""
+        return b'"logprobs":null,"finish_reason":%b,"matched_stop":%b%b' % (
+            json_string(reason.encode()),
+            b"null" if matched_stop is None else json.dumps(matched_stop).encode(),
+            self.closing,
+        )
 
 
 cdef class TextFramer(Framer):
     """The text_completion events of one choice; see Framer."""
 
     def __cinit__(
-        self, str completion_id not None, created, str model not None, index
+        self, str completion_id not None, created, str model not None, index, bint usage=False
     ):
-        self._begin(b"text_completion", completion_id, created, model, index)
+        self._begin(b"text_completion", completion_id, created, model, index, usage)
         self._begin_content(b'"text":"', b'",')
 
     def finish(self, str reason not None, matched_stop=None):
         """The last chunk: why the sample ended, and at which stop token or string."""
-        return self.head + b'"text":"",' + _end(reason, matched_stop)
+        return self.head + b'"text":"",' + self._end(reason, matched_stop)
 
 
 cdef class ChunkFramer(Framer):
@@ -206,8 +228,9 @@ cdef class ChunkFramer(Framer):
         str model not None,
         index,
         reasoning_fields=("reasoning_content",),
+        bint usage=False,
     ):
-        self._begin(b"chat.completion.chunk", completion_id, created, model, index)
+        self._begin(b"chat.completion.chunk", completion_id, created, model, index, usage)
         self.head += b'"delta":{'
         self._begin_content(b'"content":"', b'"},')
         self.reasoning_heads = [b'"%b":"' % name.encode() for name in reasoning_fields]
@@ -215,7 +238,7 @@ cdef class ChunkFramer(Framer):
 
     def role(self):
         """The first chunk: who speaks."""
-        return self.head + b'"role":"assistant","content":""},' + NO_LOGPROBS
+        return self.head + b'"role":"assistant","content":""},' + self.goes_on
 
     cpdef bytes reasoning(self, bytes text, bytes logprobs=None):
         """A chunk of reasoning; see Framer.content()."""
@@ -225,11 +248,11 @@ cdef class ChunkFramer(Framer):
         if text is None:
             raise TypeError("text is None")
         if last == 0:
-            return _wrap(<bytes>self.reasoning_heads[0], text, b'"},' + _tail(logprobs))
+            return _wrap(<bytes>self.reasoning_heads[0], text, b'"},' + self._tail(logprobs))
         event = b""
         for i in range(last):
             event += _wrap(<bytes>self.reasoning_heads[i], text, b'",')
-        return event + _wrap(<bytes>self.reasoning_heads[last], text, b'"},' + _tail(logprobs))
+        return event + _wrap(<bytes>self.reasoning_heads[last], text, b'"},' + self._tail(logprobs))
 
     cpdef bytes call(self, tuple delta, bytes logprobs=None):
         """A chunk with a piece of a tool call.
@@ -252,23 +275,8 @@ cdef class ChunkFramer(Framer):
                 b'"tool_calls":[{"index":%d,"id":%b,"type":"function",'
                 b'"function":{"name":%b,"arguments":"'
             ) % (number, json_string(call_id.encode()), json_string(name.encode()))
-        return _wrap(self.head + head, arguments, b'"}}]},' + _tail(logprobs))
+        return _wrap(self.head + head, arguments, b'"}}]},' + self._tail(logprobs))
 
     def finish(self, str reason not None, matched_stop=None):
         """The last chunk: why the sample ended, and at which stop token or string."""
-        return self.head + b"}," + _end(reason, matched_stop)
-
-
-cdef bytes _tail(bytes logprobs):
-    """What follows the delta of a choice that goes on."""
-    if logprobs is None:
-        return NO_LOGPROBS
-    return b'"logprobs":%b,"finish_reason":null}]}\n\n' % escape_line_ends(logprobs)
-
-
-cdef bytes _end(str reason, object matched_stop):
-    """What follows the delta of a choice that ends."""
-    return b'"logprobs":null,"finish_reason":%b,"matched_stop":%b}]}\n\n' % (
-        json_string(reason.encode()),
-        b"null" if matched_stop is None else json.dumps(matched_stop).encode(),
-    )
+        return self.head + b"}," + self._end(reason, matched_stop)

@@ -35,7 +35,7 @@ class ChatStream:
         head: What every chunk repeats.
         choices: One for each sample.
         piece: Gives the bytes of a token id, for logprobs.
-        include_usage: Whether to end with a chunk of token counts.
+        include_usage: Whether to end with a chunk of token counts; the others then say null.
         continuous_usage: Whether every chunk has the counts so far.
         reasoning_fields: The names of the fields that reasoning goes into.
     """
@@ -56,7 +56,14 @@ class ChatStream:
         self._include_usage = include_usage
         self._continuous_usage = continuous_usage
         self._framers = [
-            ChunkFramer(head.id, head.created, head.model, index, reasoning_fields)
+            ChunkFramer(
+                head.id,
+                head.created,
+                head.model,
+                index,
+                reasoning_fields,
+                usage=include_usage and not continuous_usage,
+            )
             for index in range(len(choices))
         ]
 

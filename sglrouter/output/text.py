@@ -139,7 +139,7 @@ class TextStream:
         choices: One for each sample, prompt by prompt.
         piece: Gives the bytes of a token id, for logprobs.
         per_prompt: How many choices each prompt has.
-        include_usage: Whether to end with a chunk of token counts.
+        include_usage: Whether to end with a chunk of token counts; the others then say null.
         continuous_usage: Whether every chunk has its choice's counts so far.
     """
 
@@ -160,7 +160,14 @@ class TextStream:
         self._include_usage = include_usage
         self._continuous_usage = continuous_usage
         self._framers = [
-            TextFramer(head.id, head.created, head.model, index) for index in range(len(choices))
+            TextFramer(
+                head.id,
+                head.created,
+                head.model,
+                index,
+                usage=include_usage and not continuous_usage,
+            )
+            for index in range(len(choices))
         ]
 
     def begin(self) -> bytes:

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Meta
 
 from sglrouter.schema.json_bounds import JsonBounds, decode_bounded
-from sglrouter.schema.sampling import Ignored, SamplingRequest
+from sglrouter.schema.sampling import Ignored, SamplingRequest, asks_for_something
 
 DEFAULT_MAX_NEW_TOKENS = 128
 
@@ -341,9 +341,4 @@ def decode_sampling_params(text: str) -> NativeSamplingParams:
 
 def ignored_in(holder: msgspec.Struct, names: tuple[str, ...], place: str = "") -> list[str]:
     """The names of those fields that ask for something, after what holds them."""
-    return [
-        f"{place}{name}"
-        for name in names
-        # Zero is a value, and equal to False.
-        if (value := getattr(holder, name)) is not None and value is not False
-    ]
+    return [f"{place}{name}" for name in names if asks_for_something(getattr(holder, name))]

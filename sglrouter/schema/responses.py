@@ -169,7 +169,10 @@ class ChatChunk(msgspec.Struct, forbid_unknown_fields=True):
     created: int
     model: str
     choices: Annotated[list[ChatChunkChoice], Meta(description="Empty in the one with the usage.")]
-    usage: Usage | UnsetType = UNSET
+    usage: Annotated[
+        Usage | UnsetType | None,
+        Meta(description="Null in all chunks but the last, if `include_usage` asks for it."),
+    ] = UNSET
 
 
 class TextLogprobs(msgspec.Struct, forbid_unknown_fields=True):
@@ -210,7 +213,10 @@ class TextCompletion(msgspec.Struct, forbid_unknown_fields=True):
     choices: Annotated[
         list[TextChoice], Meta(description="Empty in the event with the usage of all.")
     ]
-    usage: Usage | UnsetType = UNSET
+    usage: Annotated[
+        Usage | UnsetType | None,
+        Meta(description="Null in all chunks but the last, if `include_usage` asks for it."),
+    ] = UNSET
 
 
 class Health(msgspec.Struct):

@@ -42,7 +42,9 @@ class SamplingRequest(msgspec.Struct, frozen=True, kw_only=True):
         bool | None,
         Meta(description="Whether the answer comes as server-sent events while it is made."),
     ] = None
-    stream_options: Annotated[StreamOptions | None, Meta(description="Only with `stream`.")] = None
+    stream_options: Annotated[
+        StreamOptions | None, Meta(description="Without effect where `stream` is not true.")
+    ] = None
     n: Annotated[
         int | None,
         Meta(description="How many answers; 1 if left out.", extra_json_schema={"minimum": 1}),
@@ -211,9 +213,15 @@ def ignored_fields(request: SamplingRequest, *others: str) -> list[str]:
         names: tuple[str, ...] = others
     else:
         names = (*IGNORED, *others)
-    return [
-        name
-        for name in names
-        # Zero is a value, and equal to False.
-        if (value := getattr(request, name)) is not None and value is not False
-    ]
+    return [name for name in names if asks_for_something(getattr(request, name))]
+
+
+def asks_for_something(value: object) -> bool:
+    """Whether a field's value wants more than the field left out.
+
+    Clients send the empty forms of all that they know: null, false, "", [], {}. Zero is a
+    value.
+    """
+    if isinstance(value, (str, list, dict)):
+        return bool(value)
+    return value is not None and value is not False

@@ -36,7 +36,6 @@ from sglrouter.serving.sampling import (
     check_length,
     check_logprobs,
     check_prompt,
-    check_stream_options,
     choices,
     sampling,
     top_logprobs,
@@ -163,7 +162,6 @@ class ChatServing:
         """Checks everything before anything is sent."""
         service = self._service
         limits = service.limits(facts)
-        check_stream_options(request)
         model = service.model
         lora_id = self._service.adapter(request, facts)
         check_past_calls(request.messages, service.bounds, service.pause)

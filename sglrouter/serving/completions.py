@@ -36,7 +36,6 @@ from sglrouter.serving.samples import sample_of
 from sglrouter.serving.sampling import (
     MAX_TOP_LOGPROBS,
     Limits,
-    check_stream_options,
     choices,
     sampling,
 )
@@ -134,7 +133,6 @@ class CompletionServing:
         """Checks everything before anything is sent."""
         service = self._service
         limits = service.limits(facts)
-        check_stream_options(request)
         if request.suffix:
             raise BadRequest(
                 "suffix is not supported: write the prompt with the model's own tokens for the "

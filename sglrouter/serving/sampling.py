@@ -203,16 +203,6 @@ def _too_long(tokens: str, limits: Limits, field: str) -> BadRequest:
     )
 
 
-def check_stream_options(request: SamplingRequest) -> None:
-    """Refuses options of a stream where there is none.
-
-    Raises:
-        BadRequest: There are some.
-    """
-    if request.stream_options is not None and not request.stream:
-        raise BadRequest("stream_options needs stream to be true", param="stream_options")
-
-
 def check_logprobs(
     params: Sampling, *, n: int, top: int, prompt_tokens: int, limits: Limits
 ) -> None:

@@ -154,6 +154,28 @@ def test_the_last_chunk_of_a_text_says_why_and_where(matched: int | str | None) 
     check_has_no_line_end(chunk[:-2])
 
 
+def test_every_chunk_says_that_another_has_the_usage() -> None:
+    chat = ChunkFramer("id", 7, "m", 0, ("reasoning", "reasoning_content"), usage=True)
+    text = TextFramer("id", 7, "m", 0, usage=True)
+    logprobs = b'{"content":[]}'
+    for chunk in (
+        chat.role(),
+        chat.content(b"a"),
+        chat.content(b"a", logprobs),
+        chat.reasoning(b"a"),
+        chat.reasoning(b"a", logprobs),
+        chat.call((0, "id", "f", b"{}")),
+        chat.call((0, None, None, b"{}"), logprobs),
+        chat.finish("stop", 7),
+        text.content(b"a"),
+        text.content(b"a", logprobs),
+        text.finish("stop"),
+    ):
+        event = read_event(chunk)
+        assert list(event)[-2:] == ["choices", "usage"]
+        assert event["usage"] is None
+
+
 def test_a_framer_of_no_kind_frames_nothing() -> None:
     assert Framer().content(b"a") == b"a"
 

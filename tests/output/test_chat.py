@@ -138,6 +138,7 @@ class Run:
         assert {key: body[key] for key in BASE} == BASE
         assert body["object"] == "chat.completion"
         assert last["choices"] == []
+        assert all(event["usage"] is None for event in events)
         if not any(sample.engine_goes_on for sample in self.streamed):
             assert last["usage"] == body["usage"]
         msgspec.convert(body, ChatCompletionBody)

@@ -132,6 +132,7 @@ def check(
     assert {key: body[key] for key in BASE} == BASE
     assert joined(events, count, logprobs=options.get("logprobs", False)) == body["choices"]
     assert last == {**BASE, "choices": [], "usage": last["usage"]}
+    assert all(event["usage"] is None for event in events)
     if not any(each.sample.engine_goes_on for each in choices):
         assert last["usage"] == body["usage"]
     return body

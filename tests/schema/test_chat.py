@@ -237,6 +237,12 @@ def test_fields_that_no_engine_hears_of_are_named() -> None:
     assert ignored_fields(decode(return_hidden_states=False, custom_params=None)) == []
 
 
+@pytest.mark.parametrize("name", sorted({*IGNORED} - {"seed"}))  # which is a number
+@pytest.mark.parametrize("empty", [None, False, "", [], {}])
+def test_the_empty_form_of_a_field_asks_for_nothing(name: str, empty: object) -> None:
+    assert ignored_fields(decode(**{name: empty})) == []
+
+
 @pytest.mark.parametrize("name", [name for name in IGNORED + IGNORED_IN_CHAT if name != "seed"])
 @pytest.mark.parametrize("value", [1, "x", [1], {"a": [{}]}, True])
 def test_what_is_ignored_may_have_any_type(name: str, value: object) -> None:
