@@ -4,4 +4,11 @@ Everything is set by SGLROUTER_* variables or the file that SGLROUTER_CONFIG nam
 docs/configuration.md lists the settings. What is assigned below the import wins.
 """
 
-from sglrouter.gunicorn_conf import *  # noqa: F403
+import os
+import sys
+
+# gunicorn has put the working folder first: the source, not compiled, would hide what is
+# installed.
+sys.path[:] = [path for path in sys.path if path not in ("", os.getcwd())] + [os.getcwd()]
+
+from sglrouter.gunicorn_conf import *  # noqa: E402, F403

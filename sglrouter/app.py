@@ -8,6 +8,7 @@ cannot cross a fork, the connections to the engines, is made on first use.
 from __future__ import annotations
 
 import logging
+from typing import Any
 
 import falcon
 
@@ -18,9 +19,10 @@ from sglrouter.config import Settings, parse_endpoint
 from sglrouter.errors import ConfigError
 from sglrouter.http import failures
 from sglrouter.http.admission import Admission
-from sglrouter.http.answering import let_others_go_on
+from sglrouter.http.origins import Cors
 from sglrouter.http.request_id import RequestIds
 from sglrouter.http.routes import routes
+from sglrouter.http.turns import let_others_go_on
 from sglrouter.memory import Trimming, give_back_memory
 from sglrouter.model import Model, load_model
 from sglrouter.offload import Offload, in_a_thread
@@ -42,7 +44,11 @@ class Router(falcon.App[falcon.Request, falcon.Response]):
     """
 
     def __init__(self, settings: Settings, model: Model, pool: Pool) -> None:
-        super().__init__(middleware=[RequestIds(), Admission()])
+        middleware: list[Any] = [RequestIds()]
+        if settings.cors_origins:
+            middleware.append(Cors(settings.cors_origins))
+        middleware.append(Admission())
+        super().__init__(middleware=middleware)
         self.req_options.strip_url_path_trailing_slash = True
         self.settings = settings
         self.model = model

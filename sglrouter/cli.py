@@ -123,7 +123,8 @@ def _serve(args: argparse.Namespace) -> NoReturn:
     refuse_taken_port(settings.host, settings.port, "--port, SGLROUTER_PORT")
     os.execv(  # noqa: S606
         sys.executable,
-        [sys.executable, "-m", "gunicorn", "-c", "python:sglrouter.gunicorn_conf"],
+        # -P: what lies in the working folder is nobody's module.
+        [sys.executable, "-P", "-m", "sglrouter.server", "-c", "python:sglrouter.gunicorn_conf"],
     )
 
 

@@ -297,6 +297,34 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             "beyond that, requests get a 503, except for /liveness, /health and their kin.",
         ),
     ] = 4096
+    cors_origins: Annotated[
+        list[str],
+        Meta(
+            description="Origins whose web pages may use the API, such as "
+            "`https://chat.example.com`, separated by commas; `*` for all, empty for none."
+        ),
+    ] = msgspec.field(default_factory=list)
+    allowed_hosts: Annotated[
+        list[str],
+        Meta(
+            description="Names or addresses that requests of control must be for, without the "
+            "port, separated by commas; empty for any."
+        ),
+    ] = msgspec.field(default_factory=list)
+    control_by_get: Annotated[
+        bool,
+        Meta(
+            description="Whether GET does what POST does on /flush_cache, /start_profile and "
+            "/stop_profile, as on SGLang's own server."
+        ),
+    ] = False
+    profile_dir: Annotated[
+        str,
+        Meta(
+            description="Where engines write the traces of /start_profile, on their machines; "
+            "empty leaves it to them. A client's `output_dir` is ignored."
+        ),
+    ] = ""
     cache_dir: Annotated[
         str,
         Meta(

@@ -80,7 +80,7 @@ def run_demo(port: int, question: str) -> int:
 
 def _start(*arguments: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(  # noqa: S603 (our own command)
-        [sys.executable, "-m", "sglrouter", *arguments],
+        [sys.executable, "-P", "-m", "sglrouter", *arguments],
         env={**os.environ, "SGLROUTER_LOG_LEVEL": "warning"},
     )
 

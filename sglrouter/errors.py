@@ -8,6 +8,9 @@ is a 5xx that names the engine, not the router.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 import msgspec
@@ -22,12 +25,14 @@ class RouterError(Exception):
         code: A short machine-readable reason, or None.
         param: The request field at fault, or None.
         message: What happened, for the person who reads it.
+        headers: What the answer's head has besides.
     """
 
     status: int = 500
     type: str = "server_error"
     code: str | None = None
     param: str | None = None
+    headers: Mapping[str, str] = MappingProxyType({})
 
     def __init__(
         self,
@@ -167,7 +172,27 @@ def from_engine_response(http_status: str, detail: str) -> RouterError:
     return _engine_failure(_BY_HTTP_STATUS.get(http_status, _BROKEN), detail or "no reason given")
 
 
+# Line ends of all kinds, other control characters, and marks that turn text around.
+_UNFIT = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]+")
+
+
+def clean_words(text: str, most: int) -> str:
+    """Makes one line of words that somebody else has chosen.
+
+    Args:
+        text: The words.
+        most: The most characters that are kept.
+    """
+    kept = _UNFIT.sub(" ", text[:most])
+    return kept if len(text) <= most else f"{kept}..."
+
+
+# Characters of an engine's own words; a refused grammar may be quoted in them.
+_MOST_WORDS = 8 * 1024
+
+
 def _engine_failure(answer: _Answer, detail: str) -> RouterError:
+    detail = clean_words(detail, _MOST_WORDS)
     kind: type[RouterError] = EngineError
     if answer is _TIMEOUT:
         kind = EngineTimeout

@@ -5,6 +5,13 @@ to happen before anything else is imported. It is for gunicorn alone to import.
 """
 
 # ruff: noqa: E402
+import os
+import sys
+
+# gunicorn has put the working folder first. It puts it there again where it is missing, so
+# it goes last: what lies in it must not be taken for a library.
+sys.path[:] = [path for path in sys.path if path not in ("", os.getcwd())] + [os.getcwd()]
+
 from gevent import monkey
 
 monkey.patch_all()
@@ -12,13 +19,13 @@ monkey.patch_all()
 import gc
 import logging
 import logging.handlers
-import os
 import threading
 from pathlib import Path
 from typing import Any
 
 from sglrouter.config import Settings
 from sglrouter.errors import ConfigError
+from sglrouter.server.log_lines import OneLine
 from sglrouter.server.open_files import allow_open_files
 from sglrouter.server.siblings import Siblings
 from sglrouter.setting_sources import load_settings, unknown_settings
@@ -47,12 +54,10 @@ _log = _log_file(_settings)
 _handler: logging.Handler = (
     logging.StreamHandler() if _log == "-" else logging.handlers.WatchedFileHandler(_log)
 )
-logging.basicConfig(
-    level=_settings.log_level.upper(),
-    format="[%(asctime)s] [%(process)d] [%(levelname)s] %(message)s",
-    datefmt="%Y-%m-%d %H:%M:%S %z",
-    handlers=[_handler],
+_handler.setFormatter(
+    OneLine("[%(asctime)s] [%(process)d] [%(levelname)s] %(message)s", "%Y-%m-%d %H:%M:%S %z")
 )
+logging.basicConfig(level=_settings.log_level.upper(), handlers=[_handler])
 
 for _line in unknown_settings():
     logging.getLogger("sglrouter").warning("%s", _line)
@@ -91,6 +96,9 @@ worker_tmp_dir = "/dev/shm" if os.access("/dev/shm", os.W_OK | os.X_OK) else Non
 control_socket_disable = True
 # The C parser that the package index holds is older than gunicorn wants.
 http_parser = "python"
+# No proxy says which path a request has, or who made it: gunicorn would believe it of any
+# process of this machine.
+forwarder_headers = ""
 loglevel = _settings.log_level
 errorlog = _log
 accesslog = _log if _settings.access_log else None

@@ -43,7 +43,7 @@ _SERVICE_LINKS = ("SGLROUTER_SERVICE_", "SGLROUTER_PORT_")
 # The original's words for levels that Python calls otherwise.
 _LOG_LEVELS = {"warn": "warning", "fatal": "critical"}
 
-_LISTS = ("engine", "lora_adapters", "model_aliases")
+_LISTS = ("engine", "lora_adapters", "model_aliases", "cors_origins", "allowed_hosts")
 
 
 def load_settings(

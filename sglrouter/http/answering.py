@@ -3,19 +3,12 @@
 from __future__ import annotations
 
 import falcon
-import gevent
 
 from sglrouter.http.client import answer as answer_with
 from sglrouter.http.client import client_of, watching
 from sglrouter.http.request_id import request_id_of
 from sglrouter.http.streaming import EventStream
 from sglrouter.serving.answer import Answer
-
-
-def let_others_go_on() -> None:
-    """Gives the event loop a turn, in the middle of a long piece of work."""
-    # sleep(0) would let other greenlets run, but not look for what has arrived for them.
-    gevent.sleep(0.001)
 
 
 def respond(req: falcon.Request, resp: falcon.Response, answer: Answer, heartbeat: float) -> None:

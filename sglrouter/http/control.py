@@ -14,6 +14,7 @@ import msgspec
 from sglrouter.errors import BadRequest
 from sglrouter.http.bodies import read_body
 from sglrouter.http.engines import answer_with_outcomes, ask_all
+from sglrouter.http.origins import ControlGuard
 from sglrouter.http.request_id import metadata_of
 from sglrouter.schema.profile import decode_profile_request
 from sglrouter.serving.service import Service
@@ -23,10 +24,13 @@ _LONGEST_FLUSH = 600.0
 
 
 class FlushCache:
-    """POST and GET /flush_cache: 200 only if every engine did it."""
+    """POST /flush_cache, and GET where it is set: 200 only if every engine did it."""
 
     def __init__(self, service: Service) -> None:
         self._engines = service.pool.engines
+        self._guard = ControlGuard(service.settings)
+        if service.settings.control_by_get:
+            self.on_get = self.on_post
 
     def on_post(self, req: falcon.Request, resp: falcon.Response) -> None:
         """Has every engine forget its prefixes.
@@ -34,26 +38,33 @@ class FlushCache:
         `timeout` is how many seconds each may wait until it has nothing to do; one that
         is busy then does nothing.
         """
+        self._guard.check(req)
         timeout, metadata = _seconds(req, "timeout", _LONGEST_FLUSH), metadata_of(req)
         answer_with_outcomes(
             resp,
             ask_all(self._engines, lambda engine: engine.flush_cache(timeout, metadata=metadata)),
         )
 
-    on_get = on_post
-
 
 class StartProfile:
-    """POST and GET /start_profile."""
+    """POST /start_profile, and GET where it is set."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
+        self._guard = ControlGuard(service.settings)
+        if service.settings.control_by_get:
+            self.on_get = self.on_post
 
     def on_post(self, req: falcon.Request, resp: falcon.Response) -> None:
         """Has every engine profile itself; see ProfileRequest."""
+        self._guard.check(req)
         service, metadata = self._service, metadata_of(req)
         body = read_body(req, service.settings.max_body)
         options = msgspec.structs.asdict(service.read(decode_profile_request, body))
+        if options["output_dir"]:
+            # It would be any folder of the engine's machine.
+            resp.set_header("X-Sglrouter-Ignored", "output_dir")
+        options["output_dir"] = service.settings.profile_dir or None
         answer_with_outcomes(
             resp,
             ask_all(
@@ -62,23 +73,23 @@ class StartProfile:
             ),
         )
 
-    on_get = on_post
-
 
 class StopProfile:
-    """POST and GET /stop_profile."""
+    """POST /stop_profile, and GET where it is set."""
 
     def __init__(self, service: Service) -> None:
         self._engines = service.pool.engines
+        self._guard = ControlGuard(service.settings)
+        if service.settings.control_by_get:
+            self.on_get = self.on_post
 
     def on_post(self, req: falcon.Request, resp: falcon.Response) -> None:
         """Has every engine write its profile, which can take minutes."""
+        self._guard.check(req)
         metadata = metadata_of(req)
         answer_with_outcomes(
             resp, ask_all(self._engines, lambda engine: engine.stop_profile(metadata=metadata))
         )
-
-    on_get = on_post
 
 
 def _seconds(req: falcon.Request, name: str, most: float) -> float:

@@ -34,6 +34,8 @@ def _on_router_error(
     resp.status = error.status
     resp.content_type = falcon.MEDIA_JSON
     resp.data = error.body()
+    for name, value in error.headers.items():
+        resp.set_header(name, value)
     if error.status in (429, 503):
         resp.set_header("Retry-After", _RETRY_AFTER)
     elif error.status in _NEVER_AGAIN:

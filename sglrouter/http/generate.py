@@ -7,6 +7,7 @@ import falcon
 from sglrouter.errors import BadRequest
 from sglrouter.http.answering import respond
 from sglrouter.http.bodies import read_body
+from sglrouter.http.origins import ControlGuard
 from sglrouter.http.request_id import metadata_of
 from sglrouter.schema.generate import decode_abort_request
 from sglrouter.serving.native import NativeServing
@@ -34,9 +35,11 @@ class AbortRequests:
 
     def __init__(self, service: Service) -> None:
         self._service = service
+        self._guard = ControlGuard(service.settings)
 
     def on_post(self, req: falcon.Request, resp: falcon.Response) -> None:
         """Stops one, or all; there need not be any."""
+        self._guard.check(req)
         service = self._service
         body = read_body(req, service.settings.max_body)
         request = service.read(decode_abort_request, body)

@@ -145,6 +145,12 @@ def _scores(service: Service) -> list[Route]:
         ),
         Route("/v1/rerank", rerank, bare, "sglang"),
         Route("/rerank", rerank, _post(ranks, VECTORS, scoring.RerankRequest, scoring.Ranking)),
+        Route(
+            "/v2/rerank",
+            rerank,
+            _post(ranks, VECTORS, scoring.CohereRerankRequest, scoring.CohereRanking),
+            "cohere",
+        ),
     ]
 
 
@@ -252,15 +258,22 @@ def _control(service: Service) -> list[Route]:
         needs_body=False,
     )
     stop = Operation("Stops the profilers", CONTROL, response=state.EngineOutcomes)
-    return [
-        Route("/flush_cache", FlushCache(service), {"POST": flush, "GET": flush}),
-        Route(
-            "/start_profile",
-            StartProfile(service),
-            {"POST": start, "GET": start._replace(request=None)},
-        ),
-        Route("/stop_profile", StopProfile(service), {"POST": stop, "GET": stop}),
+    found = [
+        Route("/flush_cache", FlushCache(service), {"POST": flush}),
+        Route("/start_profile", StartProfile(service), {"POST": start}),
+        Route("/stop_profile", StopProfile(service), {"POST": stop}),
     ]
+    if service.settings.control_by_get:
+        return [
+            route._replace(
+                operations={
+                    **route.operations,
+                    "GET": route.operations["POST"]._replace(request=None),
+                }
+            )
+            for route in found
+        ]
+    return found
 
 
 def _get(summary: str, tag: str, response: Any, *query: Query) -> dict[str, Operation]:

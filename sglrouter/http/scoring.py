@@ -1,4 +1,4 @@
-"""POST /v1/score, /v1/rerank, /rerank."""
+"""POST /v1/score, /v1/rerank, /rerank, /v2/rerank."""
 
 from __future__ import annotations
 
@@ -41,6 +41,11 @@ class Rerank:
         """As SGLang's own server answers."""
         body = read_body(req, self._limit)
         respond_batch(req, resp, self._serving.bare(body, metadata_of(req)))
+
+    def on_post_cohere(self, req: falcon.Request, resp: falcon.Response) -> None:
+        """As Cohere answers."""
+        body = read_body(req, self._limit)
+        respond_batch(req, resp, self._serving.cohere(body, metadata_of(req)))
 
     def on_put_sglang(self, req: falcon.Request, resp: falcon.Response) -> None:
         """Handles what SGLang takes as well as a POST."""

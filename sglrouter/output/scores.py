@@ -129,6 +129,23 @@ class RankingBody:
         """The list alone, as SGLang has it."""
         return _encode([{**each, "meta_info": None} for each in self._results()])
 
+    def cohere(self, head: Head) -> bytes:
+        """The list in an object, as Cohere has it."""
+        results = [
+            {
+                "index": number,
+                "relevance_score": score,
+                **({} if self._texts is None else {"document": {"text": self._texts[number]}}),
+            }
+            for score, number in self._best()
+        ]
+        meta = {
+            "api_version": {"version": "2"},
+            "billed_units": {"search_units": 1},
+            "tokens": {"input_tokens": self._prompt_tokens, "output_tokens": 0},
+        }
+        return _encode({"id": head.id, "results": results, "meta": meta})
+
     def whole(self, head: Head, name: str | Sequence[str] | None) -> bytes:
         """The list in an object, as SGLang's gateways have it.
 
@@ -140,19 +157,21 @@ class RankingBody:
             {
                 **head.of("rerank"),
                 "id": name or head.id,
-                "results": self._results(),
+                "results": [{**each, "relevance_score": each["score"]} for each in self._results()],
                 "usage": prompt_usage(self._prompt_tokens),
             }
         )
 
+    def _best(self) -> list[_Ranked]:
+        """The documents to show; of equal scores, the earlier comes first."""
+        return sorted(self._documents, key=lambda each: -each.score)[: self._top]
+
     def _results(self) -> list[dict[str, Any]]:
-        # Of equal scores, the earlier document comes first.
-        ranked = sorted(self._documents, key=lambda each: -each.score)[: self._top]
         return [
             {
                 "score": score,
                 **({} if self._texts is None else {"document": self._texts[number]}),
                 "index": number,
             }
-            for score, number in ranked
+            for score, number in self._best()
         ]

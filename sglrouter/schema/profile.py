@@ -16,7 +16,7 @@ class ProfileRequest(msgspec.Struct, frozen=True, kw_only=True):
     """How an engine shall profile itself; what is left out is its choice."""
 
     output_dir: Annotated[
-        str | None, Meta(description="Where it writes the traces, on its machine.")
+        str | None, Meta(description="Ignored: the setting `profile_dir` says where traces go.")
     ] = None
     start_step: Annotated[_Count | None, Meta(description="The step to begin with.")] = None
     num_steps: Annotated[

@@ -88,6 +88,47 @@ class RerankRequest(msgspec.Struct, frozen=True, kw_only=True):
     user: Ignored = None
 
 
+class CohereDocument(msgspec.Struct, frozen=True):
+    """A document in an object."""
+
+    text: str
+
+
+class CohereRerankRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """A request for an order of documents in Cohere's form."""
+
+    query: Annotated[str, Meta(description="A text.")]
+    documents: Annotated[
+        list[str | CohereDocument], Meta(description="Each a text, or an object with one.")
+    ]
+    top_n: Annotated[
+        int | None,
+        Meta(description="How many of the best to return.", extra_json_schema={"minimum": 1}),
+    ] = None
+    return_documents: Annotated[
+        bool | None, Meta(description="True shows the documents in the answer.")
+    ] = None
+    model: Annotated[
+        str | None, Meta(description="The model's name; left out, the model that is served.")
+    ] = None
+    instruct: Annotated[
+        str | None, Meta(description="What fitting means; the template has a default.")
+    ] = None
+    max_tokens_per_doc: Ignored = None
+    priority: Ignored = None
+
+    def shared_form(self) -> RerankRequest:
+        """The same request as the other paths take it."""
+        return RerankRequest(
+            query=self.query,
+            documents=[each if isinstance(each, str) else each.text for each in self.documents],
+            instruct=self.instruct,
+            top_n=self.top_n,
+            return_documents=bool(self.return_documents),
+            model=self.model,
+        )
+
+
 class Scores(msgspec.Struct, forbid_unknown_fields=True):
     """A row of scores for each item."""
 
@@ -106,6 +147,9 @@ class RankedDocument(msgspec.Struct, forbid_unknown_fields=True):
 
     score: Annotated[float, Meta(description="Between 0 and 1.")]
     index: Annotated[int, Meta(description="The document's place in the request.")]
+    relevance_score: Annotated[
+        float | UnsetType, Meta(description="The score as most clients call it.")
+    ] = UNSET
     document: str | UnsetType = UNSET
     meta_info: dict[str, Any] | UnsetType | None = UNSET
 
@@ -121,6 +165,23 @@ class Ranking(msgspec.Struct, forbid_unknown_fields=True):
     usage: PromptUsage
 
 
+class CohereRankedDocument(msgspec.Struct, forbid_unknown_fields=True):
+    """A document and how well it fits, as Cohere tells it."""
+
+    index: Annotated[int, Meta(description="The document's place in the request.")]
+    relevance_score: Annotated[float, Meta(description="Between 0 and 1.")]
+    document: CohereDocument | UnsetType = UNSET
+
+
+class CohereRanking(msgspec.Struct, forbid_unknown_fields=True):
+    """The documents, best first, as Cohere tells it."""
+
+    id: str
+    results: list[CohereRankedDocument]
+    meta: Annotated[dict[str, Any], Meta(description="`tokens` has the counts.")]
+
+
+_cohere_rerank_decoder = msgspec.json.Decoder(CohereRerankRequest, strict=False)
 _score_decoder = msgspec.json.Decoder(ScoreRequest, strict=False)
 _rerank_decoder = msgspec.json.Decoder(RerankRequest, strict=False)
 
@@ -141,3 +202,12 @@ def decode_rerank_request(body: bytes, bounds: JsonBounds) -> RerankRequest:
         BadRequest: It is not JSON, larger than the bounds, or a field has the wrong type.
     """
     return decode_bounded(_rerank_decoder, body, bounds)
+
+
+def decode_cohere_rerank_request(body: bytes, bounds: JsonBounds) -> CohereRerankRequest:
+    """Reads a request body.
+
+    Raises:
+        BadRequest: It is not JSON, larger than the bounds, or a field has the wrong type.
+    """
+    return decode_bounded(_cohere_rerank_decoder, body, bounds)

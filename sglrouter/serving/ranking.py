@@ -17,7 +17,12 @@ from sglrouter.errors import BadRequest, EngineError
 from sglrouter.output.head import Head
 from sglrouter.output.scores import RankingBody
 from sglrouter.prompt.model_files import read_template_file
-from sglrouter.schema.scoring import Content, RerankRequest, decode_rerank_request
+from sglrouter.schema.scoring import (
+    Content,
+    RerankRequest,
+    decode_cohere_rerank_request,
+    decode_rerank_request,
+)
 from sglrouter.serving.batch import BatchAnswer
 from sglrouter.serving.inputs import check_count, check_text
 from sglrouter.serving.next_tokens import next_tokens
@@ -54,6 +59,11 @@ class RerankServing:
         """Answers a RerankRequest with an object, as SGLang's gateways do; see bare()."""
         request = self._service.read(decode_rerank_request, body)
         return self._start(request, metadata, lambda made, head: made.whole(head, request.rid))
+
+    def cohere(self, body: bytes, metadata: Metadata = ()) -> BatchAnswer:
+        """Answers a CohereRerankRequest with an object, as Cohere does; see bare()."""
+        request = self._service.read(decode_cohere_rerank_request, body).shared_form()
+        return self._start(request, metadata, lambda made, head: made.cohere(head))
 
     def _start(
         self,

@@ -168,11 +168,25 @@ def test_a_busy_engine_is_seen_and_not_flushed(
     }
 
 
-def test_flush_by_get_but_not_by_head(router: RouterProcess) -> None:
-    assert router.http.get("/flush_cache").status_code == 200
-    refused = router.http.head("/flush_cache")
+@pytest.mark.parametrize("path", CONTROL)
+@pytest.mark.parametrize("method", ["GET", "HEAD", "PUT"])
+def test_only_a_post_does_something(router: RouterProcess, path: str, method: str) -> None:
+    refused = router.http.request(method, path)
     assert refused.status_code == 405
-    assert "HEAD" not in refused.headers["allow"]
+    assert refused.headers["allow"] == "POST, OPTIONS"
+
+
+def test_get_does_it_where_it_is_set(
+    start_router: StartRouter, engine: SimulatedEngine, tiny_model: Path
+) -> None:
+    router = start_router(
+        engine=f"grpc://{engine.address}", tokenizer=tiny_model, control_by_get=True
+    )
+    assert router.http.get("/flush_cache").status_code == 200
+    assert router.http.head("/flush_cache").status_code == 405
+    assert "get" in router.http.get("/openapi.json").json()["paths"]["/flush_cache"]
+    page = {"Sec-Fetch-Site": "cross-site"}
+    assert router.http.get("/flush_cache", headers=page).status_code == 403
 
 
 @pytest.mark.parametrize("timeout", ["-1", "nan", "inf", "601", "x", "1e400"])
@@ -187,11 +201,13 @@ def test_profiles(router: RouterProcess) -> None:
     assert not_yet.status_code == 400
     assert "not in progress" in not_yet.json()["error"]["message"]
     options = {"output_dir": "/tmp/x", "num_steps": 3, "activities": ["CPU"], "unknown": 1}
-    assert router.http.post("/start_profile", json=options).status_code == 200
-    twice = router.http.get("/start_profile")
+    started = router.http.post("/start_profile", json=options)
+    assert started.status_code == 200
+    assert started.headers["x-sglrouter-ignored"] == "output_dir"
+    twice = router.http.post("/start_profile")
     assert twice.status_code == 400
     assert "already in progress" in twice.json()["error"]["message"]
-    assert router.http.get("/stop_profile").json()["success"] is True
+    assert router.http.post("/stop_profile").json()["success"] is True
     for wrong in ({"num_steps": -1}, {"num_steps": 2**31}, {"activities": "CPU"}):
         response = router.http.post("/start_profile", json=wrong)
         assert response.status_code == 400, wrong
