@@ -8,7 +8,7 @@ import os
 import sys
 
 # gunicorn has put the working folder first: the source, not compiled, would hide what is
-# installed.
-sys.path[:] = [path for path in sys.path if path not in ("", os.getcwd())] + [os.getcwd()]
+# installed. sglrouter.gunicorn_conf puts it last.
+sys.path[:] = [path for path in sys.path if path not in ("", os.getcwd())]
 
 from sglrouter.gunicorn_conf import *  # noqa: E402, F403

@@ -8,9 +8,10 @@ to happen before anything else is imported. It is for gunicorn alone to import.
 import os
 import sys
 
-# gunicorn has put the working folder first. It puts it there again where it is missing, so
-# it goes last: what lies in it must not be taken for a library.
-sys.path[:] = [path for path in sys.path if path not in ("", os.getcwd())] + [os.getcwd()]
+# gunicorn has put the working folder first. What lies in it must not be taken for a library:
+# here it is gone until all is imported, and goes last then, since gunicorn puts it first
+# again where it is missing.
+sys.path[:] = [path for path in sys.path if path not in ("", os.getcwd())]
 
 from gevent import monkey
 
@@ -29,6 +30,8 @@ from sglrouter.server.log_lines import OneLine
 from sglrouter.server.open_files import allow_open_files
 from sglrouter.server.siblings import Siblings
 from sglrouter.setting_sources import load_settings, unknown_settings
+
+sys.path.append(os.getcwd())
 
 
 def _load() -> Settings:

@@ -64,11 +64,16 @@ def test_any_bytes(data: bytes) -> None:
     assert decoded(zstd.compress(data), "zstd") == data
 
 
+def once(name: str, data: bytes) -> bytes:
+    """The data, compressed."""
+    if name == "deflate":
+        return zlib.compress(data)
+    return zstd.compress(data) if name == "zstd" else gzip.compress(data)
+
+
 @pytest.mark.parametrize("name", ENCODED)
 def test_a_damaged_body_is_refused(name: str) -> None:
-    short = {"gzip": gzip.compress, "x-gzip": gzip.compress, "deflate": zlib.compress}.get(
-        name, zstd.compress
-    )(b"some text that is short")
+    short = once(name, b"some text that is short")
     for end in range(len(short)):
         assert refusal(short[:end], name).status == 400
     assert refusal(b"{}", name).status == 400
@@ -92,8 +97,7 @@ def test_the_bound_is_that_of_what_comes_out(name: str) -> None:
 @pytest.mark.parametrize("name", ["gzip", "deflate", "zstd", "gzip, gzip"])
 def test_a_bomb_is_given_up_early_and_in_slices(name: str) -> None:
     size = 256 * 1024 * 1024
-    once = {"zstd": zstd.compress, "deflate": zlib.compress}.get(name, gzip.compress)
-    bomb = once(bytes(size))
+    bomb = once(name.partition(",")[0], bytes(size))
     if "," in name:
         bomb = gzip.compress(bomb)
     turns = [time.thread_time()]

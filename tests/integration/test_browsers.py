@@ -46,7 +46,8 @@ def open_router(
 
 
 def allowed(response: httpx.Response) -> str | None:
-    return response.headers.get("access-control-allow-origin")
+    origin: str | None = response.headers.get("access-control-allow-origin")
+    return origin
 
 
 def test_nobody_may_read_unless_it_is_set(router: RouterProcess) -> None:

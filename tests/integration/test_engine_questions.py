@@ -250,8 +250,9 @@ def test_an_engine_that_is_down_hides_nothing(pair: RouterProcess, engine: Simul
 def test_without_any_engine(nobody: RouterProcess) -> None:
     for path in HEALTH:
         assert nobody.http.get(path).status_code == 503, path
-    for path in [*INFORMATION, *CONTROL]:
-        response = nobody.http.get(path)
+    asked = [*[("GET", path) for path in INFORMATION], *[("POST", path) for path in CONTROL]]
+    for method, path in asked:
+        response = nobody.http.request(method, path)
         assert response.status_code == 503, path
         assert response.json()["error"]["code"] == "engine_unavailable"
         assert "grpc://127.0.0.1:" in response.json()["error"]["message"]

@@ -167,7 +167,8 @@ def test_what_is_asked_for_in_vain_is_told() -> None:
     )
     assert ignored_in(asked, IGNORED_IN_GENERATE) == ["return_hidden_states", "priority"]
     assert ignored_in(params(stop_regex="a"), IGNORED_IN_SAMPLING_PARAMS, "p.") == ["p.stop_regex"]
-    for empty in ("", [], {}, None, False):
+    empties: tuple[object, ...] = ("", [], {}, None, False)
+    for empty in empties:
         assert ignored_in(params(stop_regex=empty), IGNORED_IN_SAMPLING_PARAMS, "p.") == []
 
 
