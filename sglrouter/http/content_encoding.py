@@ -93,9 +93,7 @@ def _decoded(body: bytes, name: str, limit: int, pause: Callable[[], None]) -> b
             if not several:
                 raise ValueError("something follows its end")
     except (zlib.error, zstd.ZstdError, EOFError, ValueError) as exc:
-        raise BadRequest(
-            f"The body is no valid {name}: {exc}", code="invalid_body"
-        ) from exc
+        raise BadRequest(f"The body is no valid {name}: {exc}", code="invalid_body") from exc
 
 
 class _Zlib:

@@ -33,12 +33,15 @@ class Form(NamedTuple):
 
     `change` returns the conversation in this form; the very same objects where there
     is nothing to change. A form that is the `last_resort` shows less than the first, or
-    shows it as what it is not: it is for conversations that are refused without it.
+    shows it as what it is not: it is for conversations that are refused without it. One that
+    is to be `probed` is used only where probes have seen that it shows what it changes: a
+    template that refuses text may write parts as Python writes lists.
     """
 
     name: str
     change: Callable[[Sequence[Message], Tools], Conversation]
     last_resort: bool = False
+    probed: bool = False
 
 
 def in_forms(forms: Iterable[Form], messages: Sequence[Message], tools: Tools) -> Conversation:
@@ -54,7 +57,7 @@ def other_forms(
     tools: Tools,
     *,
     knows_thinking: bool = False,
-    at_once: int = 1,
+    probing: bool = False,
 ) -> Iterator[tuple[Form, ...]]:
     """Yields what else to try, forms that are last resorts last.
 
@@ -65,7 +68,7 @@ def other_forms(
         messages: Normalised messages.
         tools: The client's tools, or None.
         knows_thinking: Whether parts of type thinking may be among the content.
-        at_once: How many forms more to try together.
+        probing: Whether it is seen what each shows; then two are tried together, too.
     """
     now = in_forms(chosen, messages, tools)
     more = [
@@ -73,10 +76,11 @@ def other_forms(
         for form in FORMS
         if form not in chosen
         and (knows_thinking or form is not _THINKING_PART)
+        and (probing or not form.probed)
         # Before or after those that were chosen.
         and (_changes(form, messages, tools) or _changes(form, *now))
     ]
-    extras = [extra for count in range(1, at_once + 1) for extra in combinations(more, count)]
+    extras = [extra for count in (1, 2)[: 1 + probing] for extra in combinations(more, count)]
     last_resorts = tuple(form for form in more if form.last_resort)
     if len(last_resorts) > 1:
         extras.append(last_resorts)
@@ -390,7 +394,7 @@ FORMS = (
     Form("preamble apart", _each(_preamble_apart)),
     Form("calls in text", _each(_calls_in_text), last_resort=True),
     Form("results to user", _results_to_user, last_resort=True),
-    Form("content parts", _each(_content_parts)),
+    Form("content parts", _each(_content_parts), probed=True),
     Form("null content", _each(_null_content)),
     Form("blank answer", _each(_blank_answer), last_resort=True),
     Form("text arguments", _each(_text_arguments)),

@@ -57,7 +57,7 @@ def probe(template: ChatTemplate) -> Findings:
                     messages,
                     tools,
                     knows_thinking=template.knows_thinking,
-                    at_once=2,
+                    probing=True,
                 ):
                     if ordinary and has_last_resort(set(forms).difference(chosen)):
                         if shown:

@@ -18,7 +18,14 @@ def use_json_errors() -> None:
     gunicorn.util.write_error = _write_error
 
 
+# How a client begins that speaks HTTP/2 without having asked (RFC 9113 section 3.4).
+_PREFACE = "PRI * HTTP/2.0"
+
+
 def _write_error(sock: Any, status: int, reason: str, message: str) -> None:
+    if _PREFACE in message:
+        status, reason = 505, "HTTP Version Not Supported"
+        message = "this port speaks HTTP/1.1, not HTTP/2 without asking"
     kind = "invalid_request_error" if status < 500 else "server_error"
     code = "_".join(reason.lower().split())
     # Parts of the request are quoted in it, and it was no valid one.

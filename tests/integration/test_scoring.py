@@ -351,3 +351,26 @@ def test_a_cross_encoder_is_beyond_the_wire(start_router: StartRouter, tiny_mode
             # No use in trying again, which OpenAI's clients would.
             assert response.headers["x-should-retry"] == "false"
         assert engine.embeds == []
+
+
+def test_a_ranking_in_coheres_shape(ranker: RouterProcess) -> None:
+    documents = ["no way", {"text": "yes"}]
+    answer = post(ranker, "/v2/rerank", query="q", documents=documents, max_tokens_per_doc=10)
+    assert answer.status_code == 200, answer.text
+    body = msgspec.json.decode(answer.content, type=shapes.CohereRanking)
+    assert [each.index for each in body.results] == [1, 0]
+    assert all(each.document is msgspec.UNSET for each in body.results)
+    assert set(body.meta) == {"api_version", "billed_units", "tokens"}
+    shown = post(ranker, "/v2/rerank", query="q", documents=documents, return_documents=True)
+    assert shown.json()["results"][0]["document"] == {"text": "yes"}
+    best = post(ranker, "/v2/rerank", query="q", documents=documents, top_n=1).json()
+    assert len(best["results"]) == 1
+    assert error_of(post(ranker, "/v2/rerank", query="q", documents=[3]))["param"] == "documents[0]"
+
+
+def test_scores_have_both_names(ranker: RouterProcess) -> None:
+    answer = post(ranker, "/rerank", query="q", documents=["no", "yes"]).json()
+    assert answer["id"]
+    assert all(each["score"] == each["relevance_score"] for each in answer["results"])
+    bare = post(ranker, "/v1/rerank", query="q", documents=["no", "yes"]).json()
+    assert all("relevance_score" not in each for each in bare)

@@ -284,7 +284,7 @@ def test_an_error_ends_the_stream_after_the_text_before_it() -> None:
     assert content["choices"][0]["delta"] == {"content": "so far"}
     assert error == {
         "error": {
-            "message": "The engine is not available: lost\u2028",
+            "message": "The engine is not available: lost ",
             "type": "server_error",
             "param": None,
             "code": "engine_unavailable",

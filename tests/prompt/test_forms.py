@@ -7,7 +7,10 @@ from typing import Any
 
 import pytest
 
+from sglrouter.prompt.adapted_template import AdaptedTemplate
+from sglrouter.prompt.budget import Budget
 from sglrouter.prompt.forms import FORMS, has_last_resort, in_forms, other_forms
+from sglrouter.prompt.template import ChatTemplate, TemplateRefusal
 
 Json = dict[str, Any]
 BY_NAME = {form.name: form for form in FORMS}
@@ -230,12 +233,11 @@ def test_only_what_changes_anything_is_tried() -> None:
     assert list(other_forms((), [{"role": "user", "content": content}], None)) == []
     assert list(map(names, other_forms((), [USER], [TOOL]))) == [
         ("bare tools",),
-        ("content parts",),
     ]
 
 
 def test_last_resorts_are_tried_last() -> None:
-    tries = list(other_forms((), [USER, turn("x", call()), result("A")], None, at_once=2))
+    tries = list(other_forms((), [USER, turn("x", call()), result("A")], None, probing=True))
     last = [has_last_resort(forms) for forms in tries]
     assert last == sorted(last)
     assert {len(forms) for forms in tries} == {1, 2}
@@ -264,3 +266,14 @@ def test_forms_add_up() -> None:
         turn(None, call(arguments={"a": 1})),
         turn(None, call("b")),
     ]
+
+
+def test_a_refusal_of_text_does_not_make_parts_of_it() -> None:
+    """They would be shown as Python writes lists, where the template adds content to text."""
+    source = (
+        "{% for m in messages %}{% if m.content == 'bad' %}{{ raise_exception('not this') }}"
+        "{% endif %}{{ m.content }}{% endfor %}"
+    )
+    adapted = AdaptedTemplate(ChatTemplate(source, {}))
+    with pytest.raises(TemplateRefusal, match="not this"):
+        adapted.render([USER, {"role": "user", "content": "bad"}], None, Budget(1.0, 1000))

@@ -94,20 +94,21 @@ class LiveCall:
         self._call.cancel()
 
     def finish(self) -> Reply:
-        # grpcio once lost a call, deadline and all, that was made while its connection closed.
-        watchdog = threading.Timer(self._timeout + _GRACE, self._give_up)
-        watchdog.start()
-        try:
-            # The status tells how it ended.
-            with suppress(grpc.RpcError):
-                self.messages.extend(self._call)
-        finally:
-            watchdog.cancel()
+        # grpcio now and then loses a call, deadline and all, that was made while its connection
+        # closed; not even cancel() ends such a call, so it is left to a thread of its own.
+        reader = threading.Thread(target=self._drain, daemon=True)
+        reader.start()
+        reader.join(self._timeout + _GRACE)
+        if reader.is_alive():
+            self.lost = True
+            self._call.cancel()
+            return Reply([], "UNKNOWN", "grpcio has lost the call")
         return Reply(self.messages, self._call.code().name, self._call.details() or "")
 
-    def _give_up(self) -> None:
-        self.lost = True
-        self._call.cancel()
+    def _drain(self) -> None:
+        # The status tells how it ended.
+        with suppress(grpc.RpcError):
+            self.messages.extend(self._call)
 
 
 class EngineClient:
