@@ -18,6 +18,7 @@ import httpx
 import pytest
 
 from sglrouter.config import Settings
+from tests.integration.sockets import raw_client
 from tests.patience import PATIENCE
 from tests.processes import RouterProcess, chat_body, free_port, joined, sse_data
 
@@ -292,9 +293,36 @@ def test_a_router_that_is_down_is_told_in_json(binary: str, tmp_path: Path) -> N
         response = nginx.http.post(COMPLETIONS, json=chat_body())
         assert response.status_code == 502
         assert response.headers["retry-after"] == "1"
+        assert re.fullmatch("[0-9a-f]{32}", response.headers["x-request-id"])
         assert response.json()["error"]["code"] == "router_unavailable"
     finally:
         nginx.stop()
+
+
+@pytest.mark.parametrize(
+    ("request_head", "status", "code"),
+    [
+        (b"GET /%b HTTP/1.1\r\nHost: x\r\n\r\n" % (b"a" * 9000), 414, "request-uri_too_large"),
+        (b"GET / HTTP/1.1\r\nHost: x\r\nA: %b\r\n\r\n" % (b"a" * 40_000), 431,
+         "request_header_fields_too_large"),
+        (b"GET / HTTP/1.1\r\n\r\n", 400, "bad_request"),
+        (b"GET  HTTP/1.1\r\nHost: x\r\n\r\n", 400, "bad_request"),
+        (b"nonsense\r\n\r\n", 400, "bad_request"),
+        (b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: x\r\n\r\n", 400, "bad_request"),
+        (b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: x\r\n\r\n", 501, "not_implemented"),
+        (b"TRACE / HTTP/1.1\r\nHost: x\r\n\r\n", 405, "bad_request"),
+    ],
+)  # fmt: skip
+def test_what_nginx_itself_refuses_is_told_in_json(
+    nginx: Nginx, request_head: bytes, status: int, code: str
+) -> None:
+    with raw_client(nginx.port) as client:
+        client.socket.sendall(request_head)
+        head, body = client.response()
+    assert head.startswith(b"http/1.1 %d " % status), head
+    assert b"\r\ncontent-type: application/json\r\n" in head
+    assert re.search(rb"\r\nx-request-id: [0-9a-f]{32}\r\n", head)
+    assert json.loads(body)["error"]["code"] == code
 
 
 def test_request_ids(nginx: Nginx) -> None:
