@@ -13,6 +13,8 @@ cdef class Inbox(Buffer):
     cdef bint ended              # no more text will arrive
     cdef Py_ssize_t progress     # what an operation keeps from piece to piece; 0 as it begins
     cdef bytes marker            # what a loose Pass has stopped at
+    cdef int depth               # of calls that are quoted in a value, for a Guard
+    cdef uint8_t previous        # the byte before `at`, where a Guard may ask for it
 
     # What may be wanted back.
     cdef Buffer record           # text consumed since mark()

@@ -1,6 +1,7 @@
 from libc.stdint cimport uint8_t
 
 from sglrouter._fast.answer cimport Answer
+from sglrouter._fast.guard cimport Guard
 from sglrouter._fast.inbox cimport Inbox
 from sglrouter._fast.json_value cimport JsonValue
 from sglrouter._fast.markers cimport Markers
@@ -25,6 +26,7 @@ cdef class Pass(Operation):
     cdef Markers markers
     cdef int trim
     cdef bint recorded
+    cdef Guard guard
 
     cdef bint _trim_start(self, Inbox inbox, Answer answer) noexcept
     cdef int _pass_on(self, Answer answer, const uint8_t* data, Py_ssize_t size) except -1
@@ -34,11 +36,13 @@ cdef class Read(Operation):
     cdef Markers markers
     cdef Py_ssize_t limit
     cdef bint peek
+    cdef Guard guard
 
 
 cdef class Match(Operation):
     cdef Markers markers
     cdef bint skip_space
+    cdef Guard guard
 
 
 cdef class Peek(Operation):

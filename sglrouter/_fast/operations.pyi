@@ -1,5 +1,7 @@
 from collections.abc import Iterable
 
+from sglrouter._fast.guard import Guard
+
 CONTENT: int
 REASONING: int
 STRING: int
@@ -18,13 +20,22 @@ class Pass(Operation):
         trim: int = 0,
         loose: bool = False,
         recorded: bool = False,
+        guard: Guard | None = None,
     ) -> None: ...
 
 class Read(Operation):
-    def __init__(self, markers: Iterable[bytes], limit: int = 1024, peek: bool = False) -> None: ...
+    def __init__(
+        self,
+        markers: Iterable[bytes],
+        limit: int = 1024,
+        peek: bool = False,
+        guard: Guard | None = None,
+    ) -> None: ...
 
 class Match(Operation):
-    def __init__(self, literals: Iterable[bytes], skip_space: bool = False) -> None: ...
+    def __init__(
+        self, literals: Iterable[bytes], skip_space: bool = False, guard: Guard | None = None
+    ) -> None: ...
 
 class Peek(Operation): ...
 

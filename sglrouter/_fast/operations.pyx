@@ -15,6 +15,7 @@ from libc.stdint cimport uint8_t
 
 from sglrouter._fast.answer cimport Answer
 from sglrouter._fast.ascii cimport is_space
+from sglrouter._fast.guard cimport Guard
 from sglrouter._fast.inbox cimport MORE, Inbox
 from sglrouter._fast.json_value cimport JsonValue
 from sglrouter._fast.markers cimport Markers
@@ -59,15 +60,18 @@ cdef class Pass(Operation):
         loose: Whether white space may follow a marker's first byte. The marker as it is
             written is OutputParser.marker then.
         recorded: Whether the text is recorded as well, without the marker.
+        guard: Tells which of the markers count; not for loose ones.
     """
 
     def __cinit__(
-        self, int to, markers=(), int trim=0, bint loose=False, bint recorded=False
+        self, int to, markers=(), int trim=0, bint loose=False, bint recorded=False,
+        Guard guard=None
     ):
         self.recorded = recorded
         self.to = to
         self.markers = Markers(markers, loose)
         self.trim = trim
+        self.guard = guard
 
     cdef object run(self, Inbox inbox, Answer answer, JsonValue value):
         cdef Markers markers = self.markers
@@ -86,9 +90,16 @@ cdef class Pass(Operation):
             if start == size:
                 break
             found = markers.match(data + start, size - start, last)
+            if found >= 0 and self.guard is not None:
+                found = self.guard.judge(
+                    inbox, found, data, start + markers.matched, size,
+                    (data[start - 1] if start > 0 else inbox.previous) == 0x0A,
+                )
             if found != -1:
                 break
             start += 1
+        if start > 0:
+            inbox.previous = data[start - 1]
         self._pass_on(answer, data, start)
         inbox.at += start
         if self.recorded:
@@ -166,12 +177,14 @@ cdef class Read(Operation):
         markers: What to stop at.
         limit: Most bytes to read.
         peek: Whether the marker is left where it is.
+        guard: Tells which of the markers count.
     """
 
-    def __cinit__(self, markers, Py_ssize_t limit=1024, bint peek=False):
+    def __cinit__(self, markers, Py_ssize_t limit=1024, bint peek=False, Guard guard=None):
         self.markers = Markers(markers)
         self.limit = limit
         self.peek = peek
+        self.guard = guard
 
     cdef object run(self, Inbox inbox, Answer answer, JsonValue value):
         cdef Markers markers = self.markers
@@ -187,6 +200,11 @@ cdef class Read(Operation):
             if start == seen:
                 break
             found = markers.match(data + start, size - start, inbox.ended)
+            if found >= 0 and self.guard is not None:
+                found = self.guard.judge(
+                    inbox, found, data, start + markers.matched, size,
+                    start == 0 or data[start - 1] == 0x0A,
+                )
             if found != -1:
                 break
             start += 1
@@ -211,10 +229,12 @@ cdef class Match(Operation):
     Args:
         literals: The longer of two with a common beginning first.
         skip_space: Whether white space before it is consumed, match or not.
+        guard: Tells which of the literals count.
     """
 
-    def __cinit__(self, literals, bint skip_space=False):
+    def __cinit__(self, literals, bint skip_space=False, Guard guard=None):
         self.markers = Markers(literals)
+        self.guard = guard
         self.skip_space = skip_space
 
     cdef object run(self, Inbox inbox, Answer answer, JsonValue value):
@@ -226,6 +246,10 @@ cdef class Match(Operation):
         if size == 0:
             return -1 if inbox.ended else MORE
         found = self.markers.match(inbox.data + inbox.at, size, inbox.ended)
+        if found >= 0 and self.guard is not None:
+            found = self.guard.judge(
+                inbox, found, inbox.data + inbox.at, self.markers.matched, size, True
+            )
         if found == -2:
             return MORE
         if found >= 0:

@@ -244,4 +244,6 @@ cdef class OutputParser:
         except StopIteration:
             self.operation = None
         self.inbox.progress = 0
+        self.inbox.depth = 0
+        self.inbox.previous = 0x0A
         return 0

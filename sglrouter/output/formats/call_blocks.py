@@ -2,15 +2,17 @@
 
 A block is an opener, calls, and a closer, with nothing but white space between them. What
 goes wrong in it does not last: what is no call is content, and the next call is a call.
-Tags that have lost their place do not show.
+Tags that have lost their place do not show, nor does a brace too many after a call, nor
+the code fence that a model has put around it.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from typing import Any
 
+from sglrouter._fast.guard import ENDS, ENDS_ON_LINE, Guard
 from sglrouter._fast.operations import CONTENT, DROP, Match, Operation, Pass
 from sglrouter._fast.parse import OutputParser
 from sglrouter.output.formats import json_calls
@@ -20,6 +22,44 @@ from sglrouter.output.formats.program import PEEK, Format, Outcome, Program, Too
 ReadCall = Generator[Operation, Any, tuple[Outcome, bool, bytes | None]]
 
 DROP_REST = Pass(DROP)
+
+# Before a call, a fence is around it if the call is all that follows; the longer ones first.
+_FENCES = (b"```xml", b"```json", b"```tool_call", b"```")
+_BRACES = (b"}", b"]", b")")
+
+
+class Strays:
+    """What models leave around calls: braces too many, and code fences.
+
+    Args:
+        openers: What a call may begin with.
+    """
+
+    def __init__(self, openers: Sequence[bytes]) -> None:
+        follows = {"call": (dict.fromkeys(openers), False, True)} if openers else {}
+        fence = "call" if openers else None
+        braces = ((ENDS, None),) * len(_BRACES)
+        # Without one before the call, a fence may begin what the model shows next.
+        self._after = Match(
+            (*_BRACES, b"```"), skip_space=True, guard=Guard((*braces, (ENDS, fence)), follows)
+        )
+        self._after_in_fence = Match((*_BRACES, b"```"), skip_space=True)
+
+    def drop(
+        self, parser: OutputParser, *, fenced: bool = False
+    ) -> Generator[Operation, Any, None]:
+        """Drops what is stray right after a call.
+
+        Args:
+            parser: Right after the end of a call or a block of them.
+            fenced: Whether a fence has begun before the calls.
+        """
+        parser.mark()
+        while (yield self._after_in_fence if fenced else self._after) >= 0:
+            parser.accept()
+            parser.mark()
+        parser.reject()
+
 
 
 class CallBlocks(ABC):
@@ -61,7 +101,15 @@ class CallBlocks(ABC):
         self._inside_tags = (*openers, *calls, *closers, *call_ends, *noise)
         self.stray_tags = (*self._inside_tags, *strays)
         self.silent = frozenset({*closers, *call_ends, *noise, *strays})
-        self._outside = Pass(CONTENT, self.outside_tags)
+        free = ((ENDS, None),) * len(self.outside_tags)
+        fences = ((ENDS_ON_LINE, "call"),) * len(_FENCES)
+        self._outside = Pass(
+            CONTENT,
+            (*self.outside_tags, *_FENCES),
+            guard=Guard((*free, *fences), {"call": (dict.fromkeys(self.outside_tags), False, False)}),
+        )
+        self._fenced = Match(self.outside_tags, skip_space=True)
+        self._strays = Strays(self.outside_tags)
         self._inside = Match(self._inside_tags, skip_space=True)
         self._astray = Pass(CONTENT, self.stray_tags)
 
@@ -98,25 +146,40 @@ class CallBlocks(ABC):
             found = yield self._astray if astray else self._outside
             if found < 0:
                 return
+            fenced = not astray and found >= len(self.outside_tags)
+            if fenced:
+                parser.mark(_FENCES[found - len(self.outside_tags)])
+                found = yield self._fenced
+                if found < 0:
+                    parser.reject()
+                    continue
             tag = (self.stray_tags if astray else self.outside_tags)[found]
             if tag in self.silent:
+                parser.reject()
                 astray = astray and tag not in self.closers
                 continue
-            outcome, left = yield from self.block(parser, tools, tag)
+            outcome, left = yield from self.block(parser, tools, tag, fenced=fenced)
             if outcome is Outcome.CUT:
                 yield DROP_REST
                 return
             astray = left or (astray and outcome is Outcome.BROKEN)
 
     def block(
-        self, parser: OutputParser, tools: Tools, tag: bytes
+        self, parser: OutputParser, tools: Tools, tag: bytes, *, fenced: bool = False
     ) -> Generator[Operation, Any, tuple[Outcome, bool]]:
         """Reads a block after its first tag.
+
+        Args:
+            parser: After the tag.
+            tools: The request's.
+            tag: The tag.
+            fenced: Whether a code fence is before it, and all that is marked already.
 
         Returns:
             How it went, and whether more of its tags may follow.
         """
-        parser.mark(tag)
+        if not fenced:
+            parser.mark(tag)
         wrapped = False
         begun = False
         astray = False
@@ -149,6 +212,7 @@ class CallBlocks(ABC):
             elif tag in self.closers:
                 if begun:
                     parser.accept()
+                    yield from self._strays.drop(parser, fenced=fenced)
                     return Outcome.DONE, False
                 outcome = Outcome.BROKEN
             elif begun:
@@ -163,6 +227,8 @@ class CallBlocks(ABC):
             if outcome is not Outcome.DONE or following is None:
                 if outcome is Outcome.BROKEN:
                     parser.reject()
+                    if begun:
+                        yield from self._strays.drop(parser, fenced=fenced)
                 return outcome, begun and (wrapped or astray)
             tag = following
 

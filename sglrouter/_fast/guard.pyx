@@ -1,0 +1,134 @@
+# cython: boundscheck=False, wraparound=False, cdivision=True
+"""Tells a marker from text that looks like one, by what follows it.
+
+Strategy: a value may quote the very markup that it stands in. A marker in it counts only if
+it is followed, after white space, by what may follow it in the markup, and that by what may
+follow that, until there is proof. So markers are a small graph of places: each has the
+markers that may come next, and each of those leads to another place or is the proof.
+What is looked at is bounded: where a proof takes longer, the marker counts.
+
+A value may also quote a whole call. Its beginning and its end are counted, and no end in
+it is the value's, but one that nothing follows.
+"""
+
+from cython cimport final
+from libc.stdint cimport uint8_t
+
+from sglrouter._fast.ascii cimport is_space
+from sglrouter._fast.inbox cimport Inbox
+from sglrouter._fast.markers cimport Markers
+
+cdef enum:
+    ROLE_ENDS = 0
+    ROLE_ENDS_ON_LINE = 1
+    ROLE_OPENS = 2
+    ROLE_CLOSES = 3
+    ROLE_ENDS_OR_CLOSES = 4
+
+    # What follows a marker, as _follow() gives it.
+    WAIT = -2
+    WRONG = -1
+    RIGHT = 0
+    RIGHT_AT_END = 1
+
+    # Bytes after a marker that are looked at.
+    MOST_AHEAD = 512
+
+ENDS = ROLE_ENDS
+ENDS_ON_LINE = ROLE_ENDS_ON_LINE
+OPENS = ROLE_OPENS
+CLOSES = ROLE_CLOSES
+ENDS_OR_CLOSES = ROLE_ENDS_OR_CLOSES
+
+
+@final
+cdef class Guard:
+    """What has to follow each of an operation's markers.
+
+    Args:
+        rules: For each of the markers, its role and the place after it; markers beyond
+            these always count. The roles are ENDS, ENDS_ON_LINE (only at a line's start),
+            OPENS and CLOSES (a quoted call, and never the value), and ENDS_OR_CLOSES
+            (what a call was quoted in, else the value). A marker without a place has
+            nothing to prove.
+        places: By name, the markers that may follow and where each leads; None is a
+            proof. Then whether other text may follow, and whether the end of the text may.
+    """
+
+    def __cinit__(self, rules, places):
+        numbers = {name: number for number, name in enumerate(places)}
+        self.roles = [role for role, _ in rules]
+        self.starts = [-1 if place is None else numbers[place] for _, place in rules]
+        self.places = [
+            (
+                Markers(following),
+                tuple([-1 if to is None else numbers[to] for to in following.values()]),
+                bool(text),
+                bool(end),
+            )
+            for following, text, end in places.values()
+        ]
+
+    cdef int judge(
+        self, Inbox inbox, int marker, const uint8_t* data, Py_ssize_t at, Py_ssize_t size,
+        bint at_line
+    ) except -3:
+        """The marker if it counts; -1 if it is text, -2 if more bytes are needed.
+
+        Args:
+            inbox: Has the depth of quoted calls, which is counted here.
+            marker: The marker's number.
+            data: The text.
+            at: Where in it the marker ends.
+            size: The text's.
+            at_line: Whether the marker is at a line's start.
+        """
+        cdef int role
+        cdef int follows = RIGHT
+        if marker >= len(self.roles):
+            return marker
+        role = self.roles[marker]
+        if role == ROLE_CLOSES:
+            inbox.depth = max(inbox.depth - 1, 0)
+            return -1
+        if role == ROLE_ENDS_ON_LINE and not at_line:
+            return -1
+        if <int>self.starts[marker] >= 0:
+            follows = self._follow(self.starts[marker], data, at, size, inbox.ended)
+        if follows == WAIT:
+            return -2
+        if role == ROLE_OPENS:
+            inbox.depth += follows == RIGHT
+            return -1
+        if inbox.depth == 0:
+            return -1 if follows == WRONG else marker
+        if follows == RIGHT_AT_END:
+            return marker
+        if role == ROLE_ENDS_OR_CLOSES:
+            inbox.depth -= 1
+        return -1
+
+    cdef int _follow(
+        self, int place, const uint8_t* data, Py_ssize_t at, Py_ssize_t size, bint ended
+    ) except -3:
+        cdef Py_ssize_t last = at + MOST_AHEAD
+        cdef Markers markers
+        cdef int found
+        while True:
+            following, leads, text, end = <tuple>self.places[place]
+            markers = following
+            while at < size and is_space(data[at]):
+                at += 1
+            if at > last:
+                return RIGHT
+            found = markers.match(data + at, size - at, False) if at < size else -2
+            if found == -2:
+                if not ended:
+                    return WAIT
+                return RIGHT_AT_END if end else WRONG
+            if found == -1:
+                return RIGHT if text else WRONG
+            place = leads[found]
+            if place < 0:
+                return RIGHT
+            at += markers.matched
