@@ -8,6 +8,7 @@ from sglrouter._fast.inbox cimport Inbox
 cdef class Guard:
     cdef list roles       # of the markers, in their order
     cdef list starts      # the number of the place after each marker, or -1
+    cdef list line_starts # the same for a marker at a line's start
     cdef list places      # (markers, where each leads, whether other text may follow, or the end)
 
     cdef int judge(

@@ -6,11 +6,12 @@ OPENS: int
 CLOSES: int
 ENDS_OR_CLOSES: int
 
-# What may follow, each with the place that it leads to, None for a proof; whether other text
-# may follow; and whether the end of the text may.
-Place = tuple[Mapping[bytes, str | None], bool, bool]
+# A marker's role, the place after it, and that after one at a line's start.
+Rule = tuple[int, str | None, str | None]
+
+# Markers that may follow, each with where it leads; whether other text may, and whether the
+# end of the text may; and whether the rest of a tag comes before them.
+Place = tuple[Mapping[bytes, str | None], bool, bool, bool]
 
 class Guard:
-    def __init__(
-        self, rules: Sequence[tuple[int, str | None]], places: Mapping[str, Place]
-    ) -> None: ...
+    def __init__(self, rules: Sequence[Rule], places: Mapping[str, Place]) -> None: ...

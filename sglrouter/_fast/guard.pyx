@@ -46,27 +46,30 @@ cdef class Guard:
     """What has to follow each of an operation's markers.
 
     Args:
-        rules: For each of the markers, its role and the place after it; markers beyond
-            these always count. The roles are ENDS, ENDS_ON_LINE (only at a line's start),
+        rules: For each of the markers, its role, the place after it, and that after one
+            at a line's start if it is another; markers beyond these always count. The roles are ENDS, ENDS_ON_LINE (only at a line's start),
             OPENS and CLOSES (a quoted call, and never the value), and ENDS_OR_CLOSES
             (what a call was quoted in, else the value). A marker without a place has
             nothing to prove.
         places: By name, the markers that may follow and where each leads; None is a
-            proof. Then whether other text may follow, and whether the end of the text may.
+            proof, and "" one of the contrary. Then whether other text may follow, whether the end of the text
+            may, and whether the rest of a tag comes first.
     """
 
     def __cinit__(self, rules, places):
         numbers = {name: number for number, name in enumerate(places)}
-        self.roles = [role for role, _ in rules]
-        self.starts = [-1 if place is None else numbers[place] for _, place in rules]
+        self.roles = [role for role, _, _ in rules]
+        self.starts = [numbers.get(place, -1) for _, place, _ in rules]
+        self.line_starts = [numbers.get(place or other, -1) for _, other, place in rules]
         self.places = [
             (
                 Markers(following),
-                tuple([-1 if to is None else numbers[to] for to in following.values()]),
+                tuple([numbers.get(to, -2 if to == "" else -1) for to in following.values()]),
                 bool(text),
                 bool(end),
+                bool(tag),
             )
-            for following, text, end in places.values()
+            for following, text, end, tag in places.values()
         ]
 
     cdef int judge(
@@ -85,6 +88,7 @@ cdef class Guard:
         """
         cdef int role
         cdef int follows = RIGHT
+        cdef int place
         if marker >= len(self.roles):
             return marker
         role = self.roles[marker]
@@ -93,8 +97,9 @@ cdef class Guard:
             return -1
         if role == ROLE_ENDS_ON_LINE and not at_line:
             return -1
-        if <int>self.starts[marker] >= 0:
-            follows = self._follow(self.starts[marker], data, at, size, inbox.ended)
+        place = (self.line_starts if at_line else self.starts)[marker]
+        if place >= 0:
+            follows = self._follow(place, data, at, size, inbox.ended)
         if follows == WAIT:
             return -2
         if role == ROLE_OPENS:
@@ -115,8 +120,14 @@ cdef class Guard:
         cdef Markers markers
         cdef int found
         while True:
-            following, leads, text, end = <tuple>self.places[place]
+            following, leads, text, end, tag = <tuple>self.places[place]
             markers = following
+            if tag:
+                while at < size and at <= last and data[at] != 0x3E and data[at] != 0x3C:
+                    at += 1
+                if at < size and data[at] == 0x3C:
+                    return WRONG
+                at += at < size
             while at < size and is_space(data[at]):
                 at += 1
             if at > last:
@@ -130,5 +141,5 @@ cdef class Guard:
                 return RIGHT if text else WRONG
             place = leads[found]
             if place < 0:
-                return RIGHT
+                return RIGHT if place == -1 else WRONG
             at += markers.matched

@@ -36,12 +36,12 @@ class Strays:
     """
 
     def __init__(self, openers: Sequence[bytes]) -> None:
-        follows = {"call": (dict.fromkeys(openers), False, True)} if openers else {}
+        follows = {"call": (dict.fromkeys(openers), False, True, False)} if openers else {}
         fence = "call" if openers else None
-        braces = ((ENDS, None),) * len(_BRACES)
+        braces = ((ENDS, None, None),) * len(_BRACES)
         # Without one before the call, a fence may begin what the model shows next.
         self._after = Match(
-            (*_BRACES, b"```"), skip_space=True, guard=Guard((*braces, (ENDS, fence)), follows)
+            (*_BRACES, b"```"), skip_space=True, guard=Guard((*braces, (ENDS, fence, None)), follows)
         )
         self._after_in_fence = Match((*_BRACES, b"```"), skip_space=True)
 
@@ -101,12 +101,12 @@ class CallBlocks(ABC):
         self._inside_tags = (*openers, *calls, *closers, *call_ends, *noise)
         self.stray_tags = (*self._inside_tags, *strays)
         self.silent = frozenset({*closers, *call_ends, *noise, *strays})
-        free = ((ENDS, None),) * len(self.outside_tags)
-        fences = ((ENDS_ON_LINE, "call"),) * len(_FENCES)
+        free = ((ENDS, None, None),) * len(self.outside_tags)
+        fences = ((ENDS_ON_LINE, "call", None),) * len(_FENCES)
         self._outside = Pass(
             CONTENT,
             (*self.outside_tags, *_FENCES),
-            guard=Guard((*free, *fences), {"call": (dict.fromkeys(self.outside_tags), False, False)}),
+            guard=Guard((*free, *fences), {"call": (dict.fromkeys(self.outside_tags), False, False, False)}),
         )
         self._fenced = Match(self.outside_tags, skip_space=True)
         self._strays = Strays(self.outside_tags)

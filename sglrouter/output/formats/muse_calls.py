@@ -36,6 +36,7 @@ class MuseCalls(TaggedCalls):
             parameter=b"<atem:parameter ",
             parameter_end=b"</atem:parameter>",
             unwrapped=True,
+            following=_FRAME,
         )
         self._between = Pass(CONTENT, (*_FRAME, *self.outside_tags))
         self._lost = Pass(CONTENT, (*_FRAME, *self.stray_tags))

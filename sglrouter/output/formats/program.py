@@ -6,9 +6,10 @@ output as if it were there, one operation after another, and returns at its end.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from enum import Enum, auto
 from typing import Any, NamedTuple
+from urllib.parse import unquote
 
 import msgspec
 
@@ -23,6 +24,12 @@ JSON = Value()
 PYTHON = Value(python=True)
 SKIP_JSON = Value(drop=True)
 REST = Pass(CONTENT)
+
+# What a schema may have alternatives in.
+ALTERNATIVES = ("anyOf", "oneOf", "allOf")
+
+# References and alternatives that are followed for one parameter.
+_MOST_REFERENCES = 64
 
 
 class Outcome(Enum):
@@ -43,6 +50,7 @@ class Tools:
     def __init__(self, tools: Sequence[Mapping[str, Any]] = ()) -> None:
         self._parameters: dict[str, Mapping[str, Any]] = {}
         self._required: dict[str, frozenset[str]] = {}
+        self._roots: dict[str, object] = {}
         for tool in tools:
             function = tool.get("function", tool)
             schema = function.get("parameters")
@@ -50,6 +58,7 @@ class Tools:
             self._parameters[function["name"]] = (
                 properties if isinstance(properties, Mapping) else {}
             )
+            self._roots[function["name"]] = schema
 
             required = schema.get("required") if isinstance(schema, Mapping) else None
             if isinstance(required, list):
@@ -66,8 +75,49 @@ class Tools:
         return list(self._parameters)
 
     def schema(self, function: str, parameter: str) -> object:
-        """The schema of a function's parameter; None if it has none."""
-        return self._parameters.get(function, {}).get(parameter)
+        """The schema of a function's parameter, references followed; None if it has none."""
+        return self.resolved(function, self._parameters.get(function, {}).get(parameter))
+
+    def parameters(self, function: str) -> Iterable[str]:
+        """The names of a function's parameters."""
+        return self._parameters.get(function, ())
+
+    def resolved(self, function: str, schema: object) -> object:
+        """What a schema within a function's is, the references in its alternatives followed."""
+        return resolved(schema, self._roots.get(function), [_MOST_REFERENCES])
+
+
+def resolved(schema: object, root: object, left: list[int]) -> object:
+    """A schema whose `$ref`s into the root are followed, in itself and its alternatives.
+
+    Args:
+        schema: Anything that may be a schema.
+        root: What the references are relative to.
+        left: How many more references and alternatives are looked at.
+    """
+    while isinstance(schema, Mapping) and isinstance(reference := schema.get("$ref"), str):
+        left[0] -= 1
+        if left[0] < 0 or not reference.startswith("#"):
+            return None
+        schema = root
+        for step in unquote(reference[1:]).split("/")[1:]:
+            name = step.replace("~1", "/").replace("~0", "~")
+            schema = schema.get(name) if isinstance(schema, Mapping) else None
+    if not isinstance(schema, Mapping):
+        return schema
+    alternatives = {}
+    for keyword in ALTERNATIVES:
+        members = schema.get(keyword)
+        if isinstance(members, list) and any(map(_may_refer, members)):
+            left[0] -= len(members)
+            if left[0] < 0:
+                return schema
+            alternatives[keyword] = [resolved(member, root, left) for member in members]
+    return {**schema, **alternatives} if alternatives else schema
+
+
+def _may_refer(schema: object) -> bool:
+    return isinstance(schema, Mapping) and not schema.keys().isdisjoint(("$ref", *ALTERNATIVES))
 
     def required(self, function: str) -> frozenset[str]:
         """The parameters that a call of a function must have."""

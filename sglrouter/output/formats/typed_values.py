@@ -16,7 +16,17 @@ from typing import Any
 
 import msgspec
 
-from sglrouter._fast.operations import KEEP, STRING, Match, Operation, Pass, Read
+from sglrouter._fast.guard import Guard
+from sglrouter._fast.operations import (
+    DROP,
+    KEEP,
+    ONE_NEWLINE,
+    STRING,
+    Match,
+    Operation,
+    Pass,
+    Read,
+)
 from sglrouter._fast.parse import OutputParser
 from sglrouter.output.formats.program import PEEK, PYTHON
 
@@ -52,6 +62,10 @@ _ALIASES = {
 }
 _TYPES = frozenset({"string", "integer", "number", "boolean", "null", "object", "array"})
 _NULLS = frozenset({b"null", b"None", b"NULL", b"Null"})
+_SCALARS = frozenset({"integer", "number", "boolean", "null"})
+_NULL = Match((b"null", b"\nnull"))
+_NONE = Match((b"null", b"\nnull", b"None", b"\nNone"))
+_NEWLINE = Match((b"\n",))
 _BOOLEANS = {b"true": b"true", b"false": b"false"}
 
 
@@ -138,7 +152,7 @@ def json_value(text: bytes, schema: object = None, *, is_json: bool = False) -> 
     if is_json and (word == b"null" or word.startswith(b'"')) and _is_json(word):
         return word
     if not allowed:
-        return word if _is_json(word) else as_string(text)
+        return word if _is_json(word) else as_string(_own_line(text))
     if word in _NULLS and ("null" in allowed or "string" not in allowed):
         return b"null"
     if "boolean" in allowed and word.lower() in _BOOLEANS:
@@ -153,7 +167,13 @@ def json_value(text: bytes, schema: object = None, *, is_json: bool = False) -> 
         mended = None if "string" in allowed else _mended(word)
         if mended is not None:
             return mended
-    return as_string(text)
+    return as_string(_own_line(text) if "string" in allowed else word)
+
+
+def _own_line(text: bytes) -> bytes:
+    """A text without the line ends that only put it on a line of its own."""
+    framed = len(text) > 1 and text.startswith(b"\n") and text.endswith(b"\n")
+    return text[1:-1] if framed else text
 
 
 def _may_be_container(word: bytes, allowed: frozenset[str]) -> bool:
@@ -243,6 +263,9 @@ class Values:
             allowed.
         literals: What stands for another text, such as the entities of XML.
         verbatim: The beginning and the end of a section without literals, CDATA.
+        guard: Tells an end from text that looks like one; None if all are ends. Numbers and
+            the like end at the first one all the same: nothing in them looks like it.
+        quotes: Markers that the guard has rules for besides the ends, which come first.
     """
 
     def __init__(
@@ -253,28 +276,24 @@ class Values:
         null_text: bool = False,
         literals: Mapping[bytes, bytes] | None = None,
         verbatim: tuple[bytes, bytes] | None = None,
+        guard: Guard | None = None,
+        quotes: tuple[bytes, ...] = (),
     ) -> None:
         self._ends = ends
+        self._trim = trim
         self._null_text = null_text
         self._literals = dict(literals or {})
         opener = (verbatim[0],) if verbatim else ()
-        stops = (*ends, *self._literals, *opener)
+        stops = (*ends, *quotes, *self._literals, *opener)
+        self._first_literal = len(ends) + len(quotes)
         self._meanings = tuple(self._literals.values())
-        self._string = Pass(STRING, stops, trim)
-        self._whole = Read(stops, limit=_LONGEST_VALUE)
+        self._string = Pass(STRING, stops, trim, guard=guard)
+        self._whole = Read(stops, limit=_LONGEST_VALUE, guard=guard)
+        self._scalar = Read(ends, limit=_LONGEST_VALUE)
+        self._dropped = Pass(DROP, (*ends, *quotes), guard=guard)
+        self._end = Match((*ends, *quotes), guard=guard)
         self._verbatim_string = Pass(STRING, verbatim[1:]) if verbatim else None
         self._verbatim_whole = Read(verbatim[1:], limit=_LONGEST_VALUE) if verbatim else None
-        nulls = [
-            (before + word + after + end, number)
-            for number, end in enumerate(ends)
-            for word in (b"null", b"None")
-            for before in (b"", b"\n")
-            for after in (b"", b"\n")
-        ]
-        self._nulls = Match([text for text, _ in nulls])
-        self._words = Match([text for text, _ in nulls if b"None" not in text])
-        self._null_ends = [number for _, number in nulls]
-        self._word_ends = [number for text, number in nulls if b"None" not in text]
 
     def read(
         self, parser: OutputParser, before: bytes, schema: object, *, text: bool | None = None
@@ -291,17 +310,16 @@ class Values:
         if how is Kind.VALUE or text is False:
             return (yield from self._read_whole(parser, before, schema, is_json=text is False))
         if how is Kind.TEXT_OR_NULL or (self._null_text and text is None):
-            nullable = how is Kind.TEXT_OR_NULL
-            found: int = yield self._nulls if nullable else self._words
+            found = yield from self._null(parser, _NONE if how is Kind.TEXT_OR_NULL else _NULL)
             if found >= 0:
                 parser.argue(before + b"null")
-                return (self._null_ends if nullable else self._word_ends)[found]
+                return found
             if parser.ended:
                 # It could have become null still.
                 return -1
         parser.argue(before + b'"')
-        while (found := (yield self._string)) >= len(self._ends):
-            number = found - len(self._ends)
+        while (found := (yield self._string)) >= self._first_literal:
+            number = found - self._first_literal
             if number < len(self._meanings):
                 parser.argue(as_string(self._meanings[number])[1:-1])
             elif self._verbatim_string is not None and (yield self._verbatim_string) < 0:
@@ -310,19 +328,41 @@ class Values:
             parser.argue(b'"')
         return found
 
+    def drop(self) -> Generator[Operation, Any, int]:
+        """Reads a value that goes nowhere; returns what read() does."""
+        found: int = yield self._dropped
+        return found
+
+    def _null(self, parser: OutputParser, word: Match) -> Generator[Operation, Any, int]:
+        """Reads a value that is no more than the word; -1 if it is another, unread then."""
+        parser.mark()
+        found: int = yield word
+        if found >= 0:
+            yield _NEWLINE
+            found = yield self._end
+        if found >= 0:
+            parser.accept()
+        else:
+            parser.rewind()
+        return found
+
     def _read_whole(
         self, parser: OutputParser, before: bytes, schema: object, *, is_json: bool
     ) -> Generator[Operation, Any, int]:
+        read_part = self._whole
+        allowed = types(schema)
+        if allowed and allowed <= _SCALARS and not self._meanings:
+            read_part = self._scalar
         parts = []
         while True:
-            read = yield self._whole
+            read = yield read_part
             if read is None:
                 return -1
             part, found = read
             parts.append(part)
             if found < len(self._ends):
                 break
-            number = found - len(self._ends)
+            number = found - self._first_literal
             if number < len(self._meanings):
                 parts.append(self._meanings[number])
             elif self._verbatim_whole is not None:
@@ -330,5 +370,8 @@ class Values:
                 if read is None:
                     return -1
                 parts.append(read[0])
-        parser.argue(before + json_value(b"".join(parts), schema, is_json=is_json))
+        text = b"".join(parts)
+        if self._trim == ONE_NEWLINE:
+            text = text.removeprefix(b"\n").removesuffix(b"\n")
+        parser.argue(before + json_value(text, schema, is_json=is_json))
         return int(found)

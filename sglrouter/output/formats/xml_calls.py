@@ -5,12 +5,18 @@
 The families differ in how the tags look, in what is around them, and in the white space
 around values. Where a model is known to forget a tag, the next one stands in for it. A
 family's grammar is a table; TaggedCalls reads by it.
+
+A value may quote tags, even those of its own format. So its end is the tag that is followed
+by what can follow it in a call; anything else is the value's text. Only a call that is
+quoted from its last tags on and has other text behind it cannot be told from the end.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 
+from sglrouter._fast.guard import CLOSES, ENDS, ENDS_ON_LINE, OPENS, Guard
 from sglrouter._fast.operations import KEEP, ONE_NEWLINE, Match, Read
 from sglrouter._fast.parse import OutputParser
 from sglrouter.output.formats.call_blocks import CallBlocks, ReadCall, broken_or_cut
@@ -32,7 +38,8 @@ class TaggedCalls(CallBlocks):
         call_end: The tag after its parameters.
         parameter: The beginning of a parameter's tag.
         parameter_end: The tag after its value.
-        forgiving: Whether the next tag ends a value that `parameter_end` does not.
+        forgiving: Whether a value may end without `parameter_end`: at a line that begins
+            with the tag of another parameter, one that the function declares.
         attributes: Whether the tags have attributes, name="..." at least; else the name
             is all that is left of the tag.
         trim: The white space around a string that is markup, as Pass has it.
@@ -42,6 +49,7 @@ class TaggedCalls(CallBlocks):
         unwrapped: Whether a call may come without an opener. Then it must be one of the
             request's own functions.
         noise: Tags around calls that mean nothing.
+        following: What else may follow a call.
     """
 
     def __init__(
@@ -61,6 +69,7 @@ class TaggedCalls(CallBlocks):
         verbatim: tuple[bytes, bytes] | None = None,
         unwrapped: bool = False,
         noise: tuple[bytes, ...] = (),
+        following: tuple[bytes, ...] = (),
     ) -> None:
         super().__init__(
             openers=openers,
@@ -76,14 +85,23 @@ class TaggedCalls(CallBlocks):
         self._parameter = parameter
         self._parameter_end = parameter_end
         self._attributes = attributes
-        self._value_ends = (parameter_end, *((parameter, call_end) if forgiving else ()))
-        self._values = Values(
-            self._value_ends,
-            trim=trim,
-            null_text=null_text,
-            literals=literals,
-            verbatim=verbatim,
-        )
+        self._forgiving = forgiving
+        self._following = (*following, *noise)
+        self._value_ends = (parameter_end, call_end, *((parameter,) if forgiving else ()))
+
+        @lru_cache(maxsize=256)
+        def values(wrapped: bool, others: frozenset[str]) -> Values:
+            return Values(
+                self._value_ends,
+                trim=trim,
+                null_text=null_text,
+                literals=literals,
+                verbatim=verbatim,
+                guard=self._guard(wrapped, others),
+                quotes=(*openers, *closers),
+            )
+
+        self._values = values
         self._part_tags = (parameter, parameter_end, call_end, call, *openers, *closers)
         self._part = Match(self._part_tags, skip_space=True)
 
@@ -114,10 +132,54 @@ class TaggedCalls(CallBlocks):
                 tag = None
             outcome = Outcome.DONE if tag == self._call_end else Outcome.BROKEN
             return outcome, True, None if tag == self._call_end else tag
-        return (yield from self._read_parameters(parser, tools, name))
+        return (yield from self._read_parameters(parser, tools, name, wrapped))
 
-    def _read_parameters(self, parser: OutputParser, tools: Tools, name: str) -> ReadCall:
+    def _guard(self, wrapped: bool, others: frozenset[str]) -> Guard:
+        """What has to follow the end of a value.
+
+        Args:
+            wrapped: Whether the call is in a block, so that its end is not the last tag.
+            others: The parameters that may begin in place of the end.
+        """
+        (call,), (call_end,) = self.calls, self.call_ends
+        next_call = dict.fromkeys((*self.openers, call, *self._following))
+        end_of_block = dict.fromkeys(self.closers, "block")
+        # Twice the same end is a slip of the model, but only where each has its own line.
+        rules: list[tuple[int, str | None, str | None]] = [(ENDS, "value", "line"), (ENDS, "unended", None)]
+        if self._forgiving:
+            rules.append((ENDS_ON_LINE, "parameter", None))
+        rules.extend([(OPENS, "opener", None)] * len(self.openers))
+        rules.extend([(CLOSES, None, None)] * len(self.closers))
+        parts = {self._parameter: None, call_end: "call", **next_call, **end_of_block}
+        named = [text for name in others for text in (f"{name}>", f'"{name}">', f"'{name}'>")]
+        return Guard(
+            rules,
+            {
+                "value": (parts, False, True, False),
+                "line": ({**parts, self._parameter_end: "line"}, False, True, False),
+                "call": (
+                    {self._parameter_end: "", call_end: "call", **next_call, **end_of_block},
+                    not (wrapped and self.closers),
+                    True,
+                    False,
+                ),
+                "block": ({self._parameter_end: ""}, True, True, False),
+                # The end of a parameter is missing: the call must be the last, or another
+                # one follow.
+                "unended": ({**next_call, **dict.fromkeys(self.closers, "last")}, False, True, False),
+                "last": (next_call, False, True, False),
+                "opener": ({call: "function"}, False, False, False),
+                "function": ({self._parameter: None, call_end: None}, False, False, True),
+                "parameter": (dict.fromkeys(text.encode() for text in named), False, False, False),
+            },
+        )
+
+    def _read_parameters(
+        self, parser: OutputParser, tools: Tools, name: str, wrapped: bool
+    ) -> ReadCall:
         before = b"{"
+        keys: set[str] = set()
+        others = frozenset(tools.parameters(name) if self._forgiving else ())
         tag: bytes | None = self._parameter_end
         while True:
             if tag == self._parameter_end:
@@ -140,17 +202,25 @@ class TaggedCalls(CallBlocks):
                 tag = None
                 break
             parser.accept()
-            before += as_string(key.encode()) + b": "
-            if closed:
-                parser.argue(before + b'""')
-                tag = self._parameter_end
+            repeated = key in keys
+            keys.add(key)
+            others -= {key}
+            values = self._values(wrapped, others)
+            if repeated:
+                # The first one has gone out already, and names must not come twice.
+                found = 0 if closed else (yield from values.drop())
             else:
-                schema = tools.schema(name, key)
-                found = yield from self._values.read(parser, before, schema, text=is_text)
-                if found < 0:
-                    return Outcome.CUT, True, None
-                tag = self._value_ends[found]
-            before = b", "
+                before += as_string(key.encode()) + b": "
+                if closed:
+                    found = 0
+                    parser.argue(before + b'""')
+                else:
+                    schema = tools.schema(name, key)
+                    found = yield from values.read(parser, before, schema, text=is_text)
+                before = b", "
+            if found < 0:
+                return Outcome.CUT, True, None
+            tag = self._value_ends[found]
         # The end; or something that does not belong here, which ends the call, too.
         if before != b"{":
             parser.argue(b"}")
