@@ -4,10 +4,14 @@
 
 So write GLM and those that follow it. The families differ in the names of the tags and in
 what they allow between them; white space between tags means nothing in any of them.
+
+A value may quote tags. So it ends at the tag that is followed by what can follow it in a
+call, and a pair of tags that is quoted whole is part of it.
 """
 
 from __future__ import annotations
 
+from sglrouter._fast.guard import ENDS, ENDS_OR_CLOSES, OPENS, Guard
 from sglrouter._fast.operations import Match, Read
 from sglrouter._fast.parse import OutputParser
 from sglrouter.output.formats import json_calls
@@ -76,8 +80,27 @@ class PairedCalls(CallBlocks):
         self._type = Read(tags("arg_type", "/"))
         self._value = values[0]
         self._values_begin = frozenset(values)
-        self._values = Values(value_ends)
-        self._value_end = value_ends[0]
+        # A call's end may stand for a value's, but only where nothing else or a call follows.
+        self._ends_of_value = (*value_ends, *self.call_ends)
+        proofs = dict.fromkeys((*self._keys, *self.calls, *self.openers, *self.closers))
+        again = dict.fromkeys((*value_ends, *key_ends), "value")
+        over = dict.fromkeys(self.call_ends, "call")
+        guard = Guard(
+            (
+                *((ENDS_OR_CLOSES, "value", None),) * len(value_ends),
+                *((ENDS, "last", None),) * len(self.call_ends),
+                *((OPENS, "pair", None),) * len(key_ends),
+            ),
+            {
+                "value": ({**proofs, **again, **over}, False, True, False),
+                "call": (dict.fromkeys(value_ends, ""), True, True, False),
+                "last": (
+                    dict.fromkeys((*self.calls, *self.openers, *self.closers)), False, True, False
+                ),
+                "pair": (dict.fromkeys(values), False, False, False),
+            },
+        )  # fmt: skip
+        self._values = Values(self._ends_of_value, guard=guard, quotes=key_ends)
         self._value_is_over = frozenset({*value_ends, *key_ends})
         self._value_tags = (*self._keys, *value_ends, *key_ends, *ends)
         self._after_value = Match(self._value_tags, skip_space=True)
@@ -103,6 +126,7 @@ class PairedCalls(CallBlocks):
             tag = self._name_tags[found]
         parser.begin_call(name)
         before = b"{"
+        keys: set[str] = set()
         while tag in self._keys:
             parser.mark(tag)
             read = yield self._key
@@ -130,10 +154,17 @@ class PairedCalls(CallBlocks):
                 tag = self._key_tags[found] if found >= 0 else self._value
             if tag not in self._values_begin:
                 continue  # a key without a value
-            before += as_string(key.encode()) + b": "
-            found = yield from self._values.read(parser, before, schema)
-            before = b", "
-            tag = self._value_end
+            if key in keys:
+                # The first one has gone out already, and names must not come twice.
+                found = yield from self._values.drop()
+            else:
+                keys.add(key)
+                before += as_string(key.encode()) + b": "
+                found = yield from self._values.read(parser, before, schema)
+                before = b", "
+            if found < 0:
+                return Outcome.CUT, True, None
+            tag = self._ends_of_value[found]
             while tag in self._value_is_over:
                 if found < 0 and parser.ended:
                     return Outcome.CUT, True, None
