@@ -167,6 +167,15 @@ cdef class OutputParser:
         """Adds to the arguments of the call."""
         self.answer.argue_bytes(json)
 
+    def skip(self, bint on):
+        """Says whether what is added to the arguments from here on is dropped.
+
+        Returns whether it was so far.
+        """
+        was = self.answer.skipping
+        self.answer.skipping = on
+        return was
+
     def end_call(self):
         """Completes the call; one without arguments gets an empty object."""
         self.answer.end_call()

@@ -3,14 +3,17 @@
     NS<tool_call>NS<invoke name="f">NS<tags>NS<item>aNS</item>NS</tags>NS</invoke>NS</tool_call>
 
 NS is a token that marks the tag behind it as markup. An object has a tag for every
-member, an array has one named item for every item.
+member, an array has one named item for every item. A string ends at its own closing tag
+and where markup follows that, so it may quote other tags.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
+from functools import lru_cache
 from typing import Any
 
+from sglrouter._fast.guard import CLOSES, ENDS, ENDS_OR_CLOSES, OPENS, Guard
 from sglrouter._fast.operations import CONTENT, Operation, Pass, Read
 from sglrouter._fast.parse import OutputParser
 from sglrouter.output.formats.call_blocks import DROP_REST, broken_or_cut
@@ -28,10 +31,13 @@ _CLOSING = 0
 _TAG = literal(b"</", b"<")
 _REST_OF_TAG = Read((b">",))
 _TEXT = Read((NAMESPACE,), limit=1 << 30)
-_STRING = Values((NAMESPACE,))
+_CLOSED = 3
 
 # A tag: whether it is a closing one, and what it says. None if there is no tag.
 Tag = Generator[Operation, Any, tuple[bool, str] | None]
+
+# Follows the references of a schema.
+Follow = Callable[[object], object]
 
 
 def program(parser: OutputParser, tools: Tools) -> Program:
@@ -114,7 +120,11 @@ def _next_tag() -> Tag:
 
 
 def _parameters(parser: OutputParser, tools: Tools, name: str) -> Part:
+    def follow(schema: object) -> object:
+        return tools.resolved(name, schema)
+
     before = b"{"
+    keys: set[str] = set()
     outcome = Outcome.DONE
     while outcome is Outcome.DONE:
         parser.mark()
@@ -128,20 +138,69 @@ def _parameters(parser: OutputParser, tools: Tools, name: str) -> Part:
             outcome = Outcome.BROKEN
         else:
             parser.accept()
-            key = as_string(tag[1].encode())
             schema = tools.schema(name, tag[1])
-            outcome = yield from _value(parser, before + key + b": ", schema, _DEEPEST)
+            outcome = yield from _member(parser, before, tag[1], schema, _DEEPEST, follow, keys)
             before = b", "
     if outcome is not Outcome.CUT and before != b"{":
         parser.argue(b"}")
     return outcome
 
 
-def _value(parser: OutputParser, before: bytes, schema: object, depth: int) -> Part:
+@lru_cache(maxsize=256)
+def _string(name: str) -> Values:
+    """Reads the string in a tag, which may quote tags of the same name, and whole calls."""
+    opener, closer = f"<{name}>".encode(), f"</{name}>".encode()
+    return Values(
+        tuple(NAMESPACE + tag for tag in (b"<tool_call>", b"</tool_call>", opener, closer, b"")),
+        guard=Guard(
+            (
+                (OPENS, None, None),
+                (CLOSES, None, None),
+                (OPENS, None, None),
+                (ENDS_OR_CLOSES, "over", None),
+                (ENDS, "tag", None),
+            ),
+            {
+                "over": ({NAMESPACE: None}, False, True, False),
+                "tag": ({closer: "over", b"</invoke>": "over"}, False, True, False),
+            },
+        ),
+    )
+
+
+def _member(
+    parser: OutputParser,
+    before: bytes,
+    name: str,
+    schema: object,
+    depth: int,
+    follow: Follow,
+    names: set[str],
+) -> Part:
+    """Reads the value of an object's member; of two with the same name, the first counts.
+
+    The first one has gone out already when the second comes.
+    """
+    repeated = name in names
+    names.add(name)
+    skipped = parser.skip(True) if repeated else False
+    key = before + as_string(name.encode()) + b": "
+    outcome = yield from _value(parser, key, name, schema, depth, follow)
+    if repeated:
+        parser.skip(skipped)
+    return outcome
+
+
+def _value(
+    parser: OutputParser, before: bytes, name: str, schema: object, depth: int, follow: Follow
+) -> Part:
     """Reads a value and its closing tag."""
     if kind(schema) is not Kind.VALUE:
-        if (yield from _STRING.read(parser, before, schema)) < 0:
+        found = yield from _string(name).read(parser, before, schema)
+        if found < 0:
             return Outcome.CUT
+        if found == _CLOSED:
+            return Outcome.DONE
         tag = yield from _tag()
         if tag is None:
             return broken_or_cut(parser)
@@ -158,22 +217,30 @@ def _value(parser: OutputParser, before: bytes, schema: object, depth: int) -> P
     if depth == 0:
         parser.argue(before + b"null")
         return Outcome.BROKEN
-    return (yield from _members(parser, before, schema, tag, depth))
+    return (yield from _members(parser, before, schema, tag, depth, follow))
 
 
 def _members(
-    parser: OutputParser, before: bytes, schema: object, tag: tuple[bool, str] | None, depth: int
+    parser: OutputParser,
+    before: bytes,
+    schema: object,
+    tag: tuple[bool, str] | None,
+    depth: int,
+    follow: Follow,
 ) -> Part:
     """Reads an object or an array from its first member's tag on."""
     in_array = tag == (False, "item") and "object" not in types(schema)
     parser.argue(before + (b"[" if in_array else b"{"))
     before = b""
+    names: set[str] = set()
     outcome = Outcome.DONE
     while tag is not None and not tag[0]:
-        if not in_array:
-            before += as_string(tag[1].encode()) + b": "
-        member = _member_schema(schema, tag[1], in_array)
-        outcome = yield from _value(parser, before, member, depth - 1)
+        name = tag[1]
+        member = follow(_member_schema(schema, name, in_array))
+        if in_array:
+            outcome = yield from _value(parser, before, name, member, depth - 1, follow)
+        else:
+            outcome = yield from _member(parser, before, name, member, depth - 1, follow, names)
         before = b", "
         if outcome is not Outcome.DONE:
             break

@@ -120,7 +120,6 @@ def test_what_is_no_call_stays_text(text: str) -> None:
     ("parameters", "arguments"),
     [
         ("<days>1</days> what? ", {"days": 1}),
-        ("<stops><item><at>x</at> what? ", {"stops": [{"at": "x"}]}),
         ("<stops><item><at>x</at></item> what? ", {"stops": [{"at": "x"}]}),
         ("<days>1</days><> what? ", {"days": 1}),
     ],
@@ -139,3 +138,37 @@ def test_a_tree_too_deep() -> None:
     result = read_every_way(reading_of(MINIMAX_M3, TOOLS), text, most=1000)
     assert len(result.calls) == 1
     assert result.calls[0].arguments.count("{") < 100
+
+
+def test_an_end_of_a_string_that_text_follows() -> None:
+    """It is part of the string, and the call's end stands in for it."""
+    content, calls = reads(MINIMAX_M3, block("<stops><item><at>x</at> what? "), TOOLS)
+    assert (content, calls) == (
+        "",
+        [("plan", {"stops": [{"at": f"x{NAMESPACE.decode()}</at> what? "}]})],
+    )
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        f"a{NAMESPACE.decode()}</city>b",
+        f"{NAMESPACE.decode()} is a token",
+        f"use {NAMESPACE.decode()}<days> here",
+        f"{NAMESPACE.decode()}</invoke> x",
+        block("<city>a</city><days>1</days>"),
+        f"see {block('<city>a</city>')} and {block('<city>b</city>')} ok",
+    ],
+)
+@pytest.mark.parametrize("after", ["", " ok"])
+def test_tags_in_a_string(value: str, after: str) -> None:
+    text = block("<city>?</city><days>5</days>").replace("?", value) + after
+    assert reads(MINIMAX_M3, text, TOOLS) == (after, [("plan", {"city": value, "days": 5})])
+
+
+def test_no_name_comes_twice() -> None:
+    text = block("<city>a</city><city>b</city><x><a>1</a><a><b>2</b><b>3</b></a><c>4</c></x>")
+    arguments = {"city": "a", "x": {"a": 1, "c": 4}}
+    reading = reading_of(MINIMAX_M3, TOOLS)
+    assert reads(MINIMAX_M3, text, TOOLS) == ("", [("plan", arguments)])
+    assert read_every_way(reading, text).calls[0].arguments.count('"city"') == 1
