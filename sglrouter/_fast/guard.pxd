@@ -15,6 +15,7 @@ cdef class Guard:
         self, Inbox inbox, int marker, const uint8_t* data, Py_ssize_t at, Py_ssize_t size,
         bint at_line
     ) except -3
+    cdef int _cut_off(self, int place, bytes rest) except -3
     cdef int _follow(
         self, int place, const uint8_t* data, Py_ssize_t at, Py_ssize_t size, bint ended
     ) except -3

@@ -12,6 +12,7 @@ it is the value's, but one that nothing follows.
 """
 
 from cython cimport final
+from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport uint8_t
 
 from sglrouter._fast.ascii cimport is_space
@@ -136,10 +137,23 @@ cdef class Guard:
             if found == -2:
                 if not ended:
                     return WAIT
-                return RIGHT_AT_END if end else WRONG
+                if not end:
+                    return WRONG
+                if at == size:
+                    return RIGHT_AT_END
+                return self._cut_off(place, PyBytes_FromStringAndSize(<char*>data + at, size - at))
             if found == -1:
                 return RIGHT if text else WRONG
             place = leads[found]
             if place < 0:
                 return RIGHT if place == -1 else WRONG
             at += markers.matched
+
+    cdef int _cut_off(self, int place, bytes rest) except -3:
+        """What the beginning of a marker tells that the text ends in."""
+        following, leads, _, _, _ = <tuple>self.places[place]
+        for marker, to in zip((<Markers>following).markers, leads):
+            if to != -2 and (<bytes>marker).startswith(rest):
+                return RIGHT
+        # One byte tells nothing.
+        return RIGHT if len(rest) < 2 else WRONG

@@ -41,7 +41,9 @@ class Strays:
         braces = ((ENDS, None, None),) * len(_BRACES)
         # Without one before the call, a fence may begin what the model shows next.
         self._after = Match(
-            (*_BRACES, b"```"), skip_space=True, guard=Guard((*braces, (ENDS, fence, None)), follows)
+            (*_BRACES, b"```"),
+            skip_space=True,
+            guard=Guard((*braces, (ENDS, fence, None)), follows),
         )
         self._after_in_fence = Match((*_BRACES, b"```"), skip_space=True)
 
@@ -59,7 +61,6 @@ class Strays:
             parser.accept()
             parser.mark()
         parser.reject()
-
 
 
 class CallBlocks(ABC):
@@ -106,7 +107,9 @@ class CallBlocks(ABC):
         self._outside = Pass(
             CONTENT,
             (*self.outside_tags, *_FENCES),
-            guard=Guard((*free, *fences), {"call": (dict.fromkeys(self.outside_tags), False, False, False)}),
+            guard=Guard(
+                (*free, *fences), {"call": (dict.fromkeys(self.outside_tags), False, False, False)}
+            ),
         )
         self._fenced = Match(self.outside_tags, skip_space=True)
         self._strays = Strays(self.outside_tags)

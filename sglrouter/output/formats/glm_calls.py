@@ -82,7 +82,9 @@ class PairedCalls(CallBlocks):
         self._values_begin = frozenset(values)
         # A call's end may stand for a value's, but only where nothing else or a call follows.
         self._ends_of_value = (*value_ends, *self.call_ends)
-        proofs = dict.fromkeys((*self._keys, *self.calls, *self.openers, *self.closers))
+        proofs: dict[bytes, str | None] = dict.fromkeys(
+            (*self._keys, *self.calls, *self.openers, *self.closers)
+        )
         again = dict.fromkeys((*value_ends, *key_ends), "value")
         over = dict.fromkeys(self.call_ends, "call")
         guard = Guard(
@@ -93,13 +95,20 @@ class PairedCalls(CallBlocks):
             ),
             {
                 "value": ({**proofs, **again, **over}, False, True, False),
-                "call": (dict.fromkeys(value_ends, ""), True, True, False),
+                "call": ({**dict.fromkeys(value_ends, ""), **proofs}, True, True, False),
                 "last": (
-                    dict.fromkeys((*self.calls, *self.openers, *self.closers)), False, True, False
+                    {
+                        **dict.fromkeys((*self.calls, *self.openers)),
+                        **dict.fromkeys(self.closers, "block"),
+                    },
+                    False,
+                    True,
+                    False,
                 ),
+                "block": (dict.fromkeys((*self.calls, *self.openers)), False, True, False),
                 "pair": (dict.fromkeys(values), False, False, False),
             },
-        )  # fmt: skip
+        )
         self._values = Values(self._ends_of_value, guard=guard, quotes=key_ends)
         self._value_is_over = frozenset({*value_ends, *key_ends})
         self._value_tags = (*self._keys, *value_ends, *key_ends, *ends)

@@ -204,7 +204,7 @@ def _value(
         tag = yield from _tag()
         if tag is None:
             return broken_or_cut(parser)
-        return Outcome.DONE if tag[0] else Outcome.BROKEN
+        return Outcome.DONE if tag == (True, name) else Outcome.BROKEN
     read = yield _TEXT
     if read is None:
         return Outcome.CUT

@@ -289,7 +289,7 @@ class Values:
         self._meanings = tuple(self._literals.values())
         self._string = Pass(STRING, stops, trim, guard=guard)
         self._whole = Read(stops, limit=_LONGEST_VALUE, guard=guard)
-        self._scalar = Read(ends, limit=_LONGEST_VALUE)
+        self._scalar = Read((*ends, *self._literals, *opener), limit=_LONGEST_VALUE)
         self._dropped = Pass(DROP, (*ends, *quotes), guard=guard)
         self._end = Match((*ends, *quotes), guard=guard)
         self._verbatim_string = Pass(STRING, verbatim[1:]) if verbatim else None
@@ -349,10 +349,10 @@ class Values:
     def _read_whole(
         self, parser: OutputParser, before: bytes, schema: object, *, is_json: bool
     ) -> Generator[Operation, Any, int]:
-        read_part = self._whole
+        read_part, first_literal = self._whole, self._first_literal
         allowed = types(schema)
-        if allowed and allowed <= _SCALARS and not self._meanings:
-            read_part = self._scalar
+        if allowed and allowed <= _SCALARS:
+            read_part, first_literal = self._scalar, len(self._ends)
         parts = []
         while True:
             read = yield read_part
@@ -362,7 +362,7 @@ class Values:
             parts.append(part)
             if found < len(self._ends):
                 break
-            number = found - self._first_literal
+            number = found - first_literal
             if number < len(self._meanings):
                 parts.append(self._meanings[number])
             elif self._verbatim_whole is not None:

@@ -143,9 +143,18 @@ class TaggedCalls(CallBlocks):
         """
         (call,), (call_end,) = self.calls, self.call_ends
         next_call = dict.fromkeys((*self.openers, call, *self._following))
+        another = {**dict.fromkeys(self.openers, "next block"), call: "next call"}
+        last = {
+            **another,
+            **dict.fromkeys(self._following, "last"),
+            **dict.fromkeys(self.closers, "last block"),
+        }
         end_of_block = dict.fromkeys(self.closers, "block")
         # Twice the same end is a slip of the model, but only where each has its own line.
-        rules: list[tuple[int, str | None, str | None]] = [(ENDS, "value", "line"), (ENDS, "unended", None)]
+        rules: list[tuple[int, str | None, str | None]] = [
+            (ENDS, "value", "line"),
+            (ENDS, "last", None),
+        ]
         if self._forgiving:
             rules.append((ENDS_ON_LINE, "parameter", None))
         rules.extend([(OPENS, "opener", None)] * len(self.openers))
@@ -164,10 +173,21 @@ class TaggedCalls(CallBlocks):
                     False,
                 ),
                 "block": ({self._parameter_end: ""}, True, True, False),
-                # The end of a parameter is missing: the call must be the last, or another
-                # one follow.
-                "unended": ({**next_call, **dict.fromkeys(self.closers, "last")}, False, True, False),
-                "last": (next_call, False, True, False),
+                # The end of a parameter is missing: nothing else may follow, or another call.
+                "last": (last, False, True, False),
+                "last block": (
+                    {**another, **dict.fromkeys(self._following, "last block")},
+                    False,
+                    True,
+                    False,
+                ),
+                "next block": ({call: "next call", b"{": None}, False, True, False),
+                "next call": (
+                    {self._parameter: None, call_end: None, b"{": None},
+                    False,
+                    True,
+                    True,
+                ),
                 "opener": ({call: "function"}, False, False, False),
                 "function": ({self._parameter: None, call_end: None}, False, False, True),
                 "parameter": (dict.fromkeys(text.encode() for text in named), False, False, False),

@@ -19,7 +19,7 @@ from tests.output.formats.reading import read, read_every_way, without_ids
 TAGS = {
     name: family
     for name, family in FAMILIES.items()
-    if family.before and "minimax-m3" not in name and "minicpm" not in name
+    if "minimax-m3" not in name and "minicpm" not in name
 }
 every_family = pytest.mark.parametrize("family", TAGS.values(), ids=TAGS)
 
@@ -51,6 +51,14 @@ TOOLS = Tools(
         }
     ]
 )
+
+
+CALL_ENDS = (
+    "</function>", "</invoke>", "</steptml:invoke>", "</｜DSML｜invoke>", "</｜DSML｜ invoke>",
+    "</｜GCML｜invoke>", "</atem:invoke>", "</tool_call>", "</iquest_tool_call>",
+    "</ifm|tool_call>", "</tool_call:opensource>",
+)  # fmt: skip
+CALLS = [end.replace("</", "<").removesuffix(">") for end in CALL_ENDS]
 
 
 def tags(family: Family) -> list[str]:
@@ -90,7 +98,8 @@ def test_a_value_quotes_its_own_markup(family: Family, after: str) -> None:
             if not value and "mode" in arguments:
                 continue
             text = family.block([("write", arguments)]) + after
-            assert reads(family.form, text, TOOLS) == (after, [("write", arguments)]), value
+            result = read_every_way(reading_of(family.form, TOOLS), text, most=40)
+            assert (result.content, parsed(result)) == (after, [("write", arguments)]), value
 
 
 @every_family
@@ -99,23 +108,22 @@ def test_a_call_that_quotes_markup_is_cut_off_anywhere(family: Family) -> None:
     for value in quotes(family):
         text = family.block([("write", {"content": value, "path": "t"})])
         whole = json.dumps({"content": value, "path": "t"}, ensure_ascii=False)
-        for end in range(text.index("write") + 6, len(text)):
+        for end in range(text.index("write") + 6, len(text), 3):
             result = read(reading, [text[:end]])
-            assert result.content == ""
+            # One byte of a tag may be the beginning of any text.
+            assert result.content.strip() in ("", "<"), text[:end]
             assert len(result.calls) <= 1
             if result.calls and result.completed == 0:
                 got = result.calls[0].arguments
                 # A quote may close where a tag was the last word.
-                assert whole.startswith(got) or whole.startswith(got.removesuffix('"')), text[:end]
+                assert whole.startswith((got, got.removesuffix('"'))), text[:end]
 
 
 @every_family
 def test_no_name_comes_twice(family: Family) -> None:
-    one = family.call("write", {"path": "t"})
     pair = {"path": "t", "pat2": "u", "count": 5}
     text = family.block([("write", pair)]).replace("pat2", "path")
     result = read_every_way(reading_of(family.form, TOOLS), text)
-    assert one
     assert result.calls[0].arguments == '{"path": "t", "count": 5}'
     assert (result.completed, result.content) == (1, "")
 
@@ -181,8 +189,11 @@ def test_a_value_of_fragments_comes_back(family: Family, data: st.DataObject) ->
     assume(not any(part.startswith("<") for part in follow))
     # Nor what begins a whole call in it, or another parameter on a line of its own.
     assume("<parameter=path>" not in value)
-    assume(family.before.strip() not in value)
-    assume("</arg_key>" not in value)
+    assume(not family.before or family.before.strip() not in value)
+    assume("arg_key" not in value)
+    # Nor the end of a call where another one begins.
+    after = [value.partition(end)[2] for end in CALL_ENDS]
+    assume(not any(tag in text for text in after for tag in CALLS))
     text = family.block([("write", arguments)])
     reading = reading_of(family.form, TOOLS)
     whole = read(reading, [text])
