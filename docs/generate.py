@@ -62,8 +62,13 @@ What holds for all of them:
   Markers never show.
 - Names come first, arguments as they are written, and what has been sent is never taken back.
   Arguments are strict JSON even where the model writes single quotes, `True`, trailing commas, or
-  line ends in strings, or forgets a comma or the last brackets. Formats that write values without quotes are typed by the tool's JSON
-  schema: a declared string stays a string.
+  line ends in strings, or forgets a comma or the last brackets. Formats that write values without
+  quotes are typed by the tool's JSON schema: a declared string stays a string.
+- A value between tags may quote tags, even whole calls of its own format: its end is the tag that
+  is followed by what can follow it in a call. Only the closing tags of a whole call, quoted without
+  its opening ones and with other text behind them, cannot be told from the end. Of two parameters
+  with one name the first counts, as it has been sent when the second comes.
+- A brace too many after a call does not show, nor does the code fence around one.
 - Arguments in Python code may be any literal: raw, byte and format strings, joined strings, sets,
   numbers in any base. Bytes become the characters of their numbers. What is no literal is the text
   it is written with, such as `x + 1`: nothing is computed.

@@ -5,7 +5,8 @@ Strategy: a value may quote the very markup that it stands in. A marker in it co
 it is followed, after white space, by what may follow it in the markup, and that by what may
 follow that, until there is proof. So markers are a small graph of places: each has the
 markers that may come next, and each of those leads to another place or is the proof.
-What is looked at is bounded: where a proof takes longer, the marker counts.
+What is looked at is bounded: where a proof takes longer, the marker counts if the text might
+end after it, too.
 
 A value may also quote a whole call. Its beginning and its end are counted, and no end in
 it is the value's, but one that nothing follows.
@@ -132,7 +133,7 @@ cdef class Guard:
             while at < size and is_space(data[at]):
                 at += 1
             if at > last:
-                return RIGHT
+                return RIGHT if end else WRONG
             found = markers.match(data + at, size - at, False) if at < size else -2
             if found == -2:
                 if not ended:

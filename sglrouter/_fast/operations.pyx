@@ -137,6 +137,7 @@ cdef class Pass(Operation):
         if self.trim == TRIM_ALL and start == size and not inbox.ended:
             return False
         inbox.progress = 1
+        inbox.previous = 0  # a value that begins is no line of it that begins
         answer.space.size = 0
         return True
 
@@ -203,7 +204,7 @@ cdef class Read(Operation):
             if found >= 0 and self.guard is not None:
                 found = self.guard.judge(
                     inbox, found, data, start + markers.matched, size,
-                    start == 0 or data[start - 1] == 0x0A,
+                    start > 1 and data[start - 1] == 0x0A,
                 )
             if found != -1:
                 break

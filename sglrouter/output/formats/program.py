@@ -82,6 +82,10 @@ class Tools:
         """The names of a function's parameters."""
         return self._parameters.get(function, ())
 
+    def required(self, function: str) -> frozenset[str]:
+        """The parameters that a call of a function must have."""
+        return self._required.get(function, frozenset())
+
     def resolved(self, function: str, schema: object) -> object:
         """What a schema within a function's is, the references in its alternatives followed."""
         return resolved(schema, self._roots.get(function), [_MOST_REFERENCES])
@@ -118,10 +122,6 @@ def resolved(schema: object, root: object, left: list[int]) -> object:
 
 def _may_refer(schema: object) -> bool:
     return isinstance(schema, Mapping) and not schema.keys().isdisjoint(("$ref", *ALTERNATIVES))
-
-    def required(self, function: str) -> frozenset[str]:
-        """The parameters that a call of a function must have."""
-        return self._required.get(function, frozenset())
 
 
 class Format(NamedTuple):

@@ -28,7 +28,7 @@ from sglrouter._fast.operations import (
     Read,
 )
 from sglrouter._fast.parse import OutputParser
-from sglrouter.output.formats.program import PEEK, PYTHON
+from sglrouter.output.formats.program import ALTERNATIVES, PEEK, PYTHON
 
 # Schemas within schemas that are looked into, anyOf in anyOf.
 _DEEPEST_SCHEMA = 16
@@ -102,7 +102,7 @@ def _types(schema: object, depth: int) -> Iterable[str]:
         if not isinstance(values, list):
             values = [schema["const"]] if "const" in schema else []
         found.update(map(_type_of, values))
-        for keyword in ("anyOf", "oneOf", "allOf"):
+        for keyword in ALTERNATIVES:
             members = schema.get(keyword)
             if isinstance(members, list):
                 for member in members:

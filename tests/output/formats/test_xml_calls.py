@@ -231,3 +231,54 @@ def test_arguments_are_json_even_with_odd_names() -> None:
     result = read(reading_of(MINIMAX, ANY), [text])
     assert json.loads(result.calls[0].arguments) == {'a"\\b': 1}
     assert parsed(result)
+
+
+FILES = tools_of(content={"type": "string"}, path={"type": "string"})
+
+
+@pytest.mark.parametrize("form", [QWEN, MIMO], ids=["qwen3_coder", "mimo"])
+@pytest.mark.parametrize(
+    "content",
+    [
+        "a</parameter>b",
+        "a</parameter>",
+        "</parameter>",
+        "use <parameter=path> here",
+        "<parameter=path>x",
+        "a\n<parameter=other>\nb",
+        "use </function> here",
+        "use </tool_call> here",
+        "a\n</function>\n</tool_call>\nb",
+        "a\n</parameter>\n</function>\nb",
+        # Whatever closes a call, before the end of the value itself.
+        "a\n</parameter>\n</function>\n</tool_call>",
+        qwen("<parameter=path>\nx\n</parameter>\n"),
+        "<tool_call>\n<function=",
+        "<tool_call>\n<function=f>\n",
+    ],
+)
+def test_tags_in_a_string(form: Any, content: str) -> None:
+    first = f"<parameter=content>\n{content}\n</parameter>\n"
+    second = "<parameter=path>\nt\n</parameter>\n"
+    arguments = {"content": content, "path": "t"}
+    assert reads(form, qwen(first + second), FILES) == ("", [("f", arguments)])
+    assert reads(form, qwen(second + first) + " ok", FILES) == (" ok", [("f", arguments)])
+
+
+@pytest.mark.parametrize("blanks", [0, 1, 500, 511, 512, 513, 2000])
+def test_white_space_before_what_follows_an_end(blanks: int) -> None:
+    """So much of it is looked through; beyond that, the end is one."""
+    space = " " * blanks
+    text = qwen(f"<parameter=content>\na</parameter>{space}b\n</parameter>\n")
+    result = read_every_way(reading_of(MIMO, FILES), text, most=300)
+    whole = f"a</parameter>{space}b" if blanks <= 512 else "a"
+    assert json.loads(result.calls[0].arguments) == {"content": whole}
+    text = qwen(f"<parameter=content>\na</parameter>{space}<parameter=path>\nt\n</parameter>\n")
+    assert reads(MIMO, text, FILES) == ("", [("f", {"content": "a", "path": "t"})])
+
+
+def test_the_first_of_two_parameters_with_one_name_counts() -> None:
+    twice = "<parameter=s>\n{}\n</parameter>\n<parameter=s>\n{}\n</parameter>\n"
+    text = qwen(twice.format("a", "b") + "<parameter=n>\n5\n</parameter>\n")
+    result = read_every_way(reading_of(QWEN, ANY), text)
+    assert [call.arguments for call in result.calls] == ['{"s": "a", "n": 5}']
