@@ -25,9 +25,11 @@ from sglrouter.serving.client_tags import MAX_FORMATS
 from sglrouter.sim import SimOptions, SimulatedEngine
 from tests.processes import chat_body
 
-# Seconds of the thread between two turns, and of the reference work where it was set.
+# Seconds of the thread between two turns, and of the reference work where that was measured.
 LONGEST = 0.050
 REFERENCE = 0.010
+# What other work on the same cores adds to a thread's time, by emptying the caches.
+NOISE = 1.5
 
 CHAT, PARSE = "/v1/chat/completions", "/parse/function_call"
 VALUES = Settings().max_json_values
@@ -173,7 +175,7 @@ def longest() -> float:
         began = time.thread_time()
         json.loads(body)
         tries.append(time.thread_time() - began)
-    return LONGEST * max(1.0, min(tries) / REFERENCE)
+    return LONGEST * NOISE * max(1.0, min(tries) / REFERENCE)
 
 
 def longest_turn(client: falcon.testing.TestClient, path: str, body: bytes) -> tuple[float, int]:
@@ -205,6 +207,6 @@ def test_no_request_stops_the_loop(
     path, request = REQUESTS[field](times)
     body = json.dumps(request).encode()
     # A collection of garbage may fall into any one of them.
-    turns, statuses = zip(*(longest_turn(client, path, body) for _ in range(2)), strict=True)
+    turns, statuses = zip(*(longest_turn(client, path, body) for _ in range(3)), strict=True)
     assert min(turns) < longest, (turns, statuses)
     assert set(statuses) <= {200, 400, 413}, statuses

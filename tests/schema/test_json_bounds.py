@@ -190,3 +190,14 @@ def test_what_is_no_json_is_counted_all_the_same() -> None:
 def test_a_million_ids_are_a_prompt() -> None:
     body = b'{"messages":[],"input_ids":[' + b"1000," * 1_000_000 + b"1]}"
     assert decode_chat_request(body).messages == []
+
+
+@pytest.mark.parametrize("escape", [b"\\n", b'\\"', b"\\\\", b"\\u00e4"])
+def test_millions_of_escapes_are_too_many_values(escape: bytes) -> None:
+    def body(count: int) -> bytes:
+        return b'{"messages":[{"role":"user","content":"' + escape * count + b'"}]}'
+
+    backslashes = escape.count(b"\\")
+    # Half of them is nothing special.
+    decode_chat_request(body(JsonBounds().values * 16 // backslashes), JsonBounds())
+    assert refusal(body(JsonBounds().values * 33 // backslashes)).code == "request_too_large"
