@@ -100,18 +100,21 @@ def test_requests_come_in_many_forms(client: Client, request_: Any) -> None:
         (question("\ud800"), None),
         ("{", None),
         (question(tool_choice="required"), "tool_choice"),
-        (question(stream_options={"include_usage": True}), "stream_options"),
     ],
 )
 def test_a_wrong_request_is_told_at_once(client: Client, request_: Any, param: str | None) -> None:
-    if param != "stream_options":
-        with pytest.raises(BadRequest) as streamed:
-            client.create_chat_completion_stream(request_)
-        assert streamed.value.param == param
+    with pytest.raises(BadRequest) as streamed:
+        client.create_chat_completion_stream(request_)
+    assert streamed.value.param == param
     with pytest.raises(BadRequest) as whole:
         client.create_chat_completion(request_)
     assert (whole.value.param, whole.value.status) == (param, 400)
     assert not client.errors
+
+
+def test_options_of_streams_are_nothing_to_a_whole_answer(client: Client) -> None:
+    request = question(CAPITAL, stream_options={"include_usage": True})
+    assert "Paris" in client.create_chat_completion(request)["choices"][0]["message"]["content"]
 
 
 @pytest.mark.parametrize("value", [float("nan"), {1}, b"bytes", "\ud800"])

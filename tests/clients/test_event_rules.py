@@ -206,7 +206,8 @@ def test_a_failure_is_an_event_with_an_error_at_its_top(
     assert not [chunk for chunk in chunks if "error" in chunk]
     assert set(last) == {"error"}
     assert set(last["error"]) == {"message", "type", "param", "code"}
-    assert "out of\u2028memory" in last["error"]["message"]
+    # A line end in an engine's words is none of ours.
+    assert "out of memory" in last["error"]["message"]
 
 
 @pytest.mark.parametrize("tail", ["</think>", "<tool_call>\n", '<tool_call>\n{"name": "weat'])
