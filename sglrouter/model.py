@@ -80,16 +80,20 @@ def load_model(settings: Settings, directory: Path) -> Model:
     fast = fast_library(source, tokenizer)
     if fast is not None:
         fast.remember(settings.tokenizer_cache)
+    # It takes a good part of a second to get a large one.
+    vocabulary = tokenizer.get_vocab(with_added_tokens=True)
     encoder = Encoder(
-        fast or ReferenceLibrary(tokenizer), ends_of(tokenizer), longest_token(tokenizer)
+        fast or ReferenceLibrary(tokenizer),
+        ends_of(tokenizer),
+        longest_token(tokenizer, vocabulary),
     )
     detokenizers = DetokenizerFactory(tokenizer)
-    vocab_size = files.vocab_size or vocabulary_size(tokenizer)
+    vocab_size = files.vocab_size or vocabulary_size(vocabulary)
     formats = choose_formats(
         settings.tool_call_parser,
         settings.reasoning_parser,
         _template_source(settings, files),
-        tokenizer.get_vocab(),
+        vocabulary,
     )
     text_only = settings.control_tokens == "text"
     if fast is not None and detokenizers.vocabulary is not None and not text_only:

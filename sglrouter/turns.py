@@ -8,7 +8,7 @@ long is bounded before.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from time import monotonic
 from typing import TypeVar
 
@@ -16,6 +16,9 @@ T = TypeVar("T")
 
 # Seconds that the work for one request may go on before others get their turn.
 LONGEST_TURN = 0.005
+
+# Items whose work is about as long as looking at the clock is cheap.
+_SLICE = 250
 
 Pause = Callable[[], object]
 
@@ -54,3 +57,9 @@ def taking_turns(items: Iterable[T], pause: Pause) -> Iterator[T]:
     for item in items:
         turns.check()
         yield item
+
+
+def in_slices(items: Sequence[T], pause: Pause) -> Iterator[Sequence[T]]:
+    """The items, some hundreds at a time, with pauses as taking_turns() has them."""
+    for start in taking_turns(range(0, len(items), _SLICE), pause):
+        yield items[start : start + _SLICE]

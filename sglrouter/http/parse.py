@@ -7,7 +7,7 @@ in small pieces, as an answer would come: others go on in between.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import falcon
@@ -17,10 +17,11 @@ from sglrouter.errors import BadRequest, ConfigError
 from sglrouter.http.bodies import read_body
 from sglrouter.output.formats.program import Format, Tools
 from sglrouter.output.formats.registry import ModelFormats, choose_formats, tool_format
+from sglrouter.output.json_array import JsonArray
 from sglrouter.output.reading import Reading
 from sglrouter.schema.parse import ParseRequest, decode_parse_request
 from sglrouter.serving.service import Service
-from sglrouter.turns import Pause, taking_turns
+from sglrouter.turns import Pause, in_slices, taking_turns
 
 _encode = msgspec.json.Encoder().encode
 
@@ -57,14 +58,7 @@ class ParseCalls:
             resp,
             {
                 "remaining_text": text.content,
-                "tool_calls": [
-                    {
-                        "id": call.id,
-                        "type": "function",
-                        "function": {"name": call.name, "arguments": call.arguments.decode()},
-                    }
-                    for call in taking_turns(text.calls, self._service.pause)
-                ],
+                "tool_calls": _array(text.calls, _openai_call, self._service.pause),
                 "success": True,
             },
         )
@@ -76,10 +70,7 @@ class ParseCalls:
             resp,
             {
                 "normal_text": text.content,
-                "calls": [
-                    {"tool_index": index, "name": call.name, "parameters": call.arguments.decode()}
-                    for index, call in enumerate(taking_turns(text.calls, self._service.pause))
-                ],
+                "calls": _array(text.calls, _sglang_call, self._service.pause),
             },
         )
 
@@ -194,6 +185,27 @@ def _read(reading: Reading, text: str, pause: Pause) -> _Text:
             for call_id, name, arguments in taking_turns(calls, pause)
         ],
     )
+
+
+def _openai_call(_index: int, call: _Call) -> dict[str, Any]:
+    return {
+        "id": call.id,
+        "type": "function",
+        "function": {"name": call.name, "arguments": call.arguments.decode()},
+    }
+
+
+def _sglang_call(index: int, call: _Call) -> dict[str, Any]:
+    return {"tool_index": index, "name": call.name, "parameters": call.arguments.decode()}
+
+
+def _array(
+    calls: Sequence[_Call], render: Callable[[int, _Call], dict[str, Any]], pause: Pause
+) -> msgspec.Raw:
+    array = JsonArray()
+    for some in in_slices(calls, pause):
+        array.extend([render(i, call) for i, call in enumerate(some, array.size)])
+    return array.json()
 
 
 def _answer(resp: falcon.Response, body: dict[str, Any]) -> None:

@@ -19,9 +19,11 @@ from sglrouter.errors import RouterError
 from sglrouter.output.choice import Choice, Piece
 from sglrouter.output.events import DONE, error_events, usage_event, with_usage
 from sglrouter.output.head import Head
+from sglrouter.output.json_array import JsonArray
 from sglrouter.output.logprobs import chat_logprobs
 from sglrouter.output.sample import TokenLogprob
 from sglrouter.output.usage import usage_of
+from sglrouter.turns import Pause, in_slices, no_pause, taking_turns
 
 REASONING_FIELDS = ("reasoning_content",)
 
@@ -128,12 +130,11 @@ class _Gathered:
         self.reasoning: list[bytes] = []
         self.calls: list[dict[str, Any]] = []
         self.arguments: list[list[bytes]] = []
-        self.logprobs: list[TokenLogprob] = []
+        self.logprobs = JsonArray()
 
     def add(self, piece: Piece) -> None:
         self.content.append(piece.content)
         self.reasoning.append(piece.reasoning)
-        self.logprobs += piece.logprobs
         for number, call_id, name, arguments in piece.calls:
             if call_id is not None:
                 self.calls.append({"index": number, "id": call_id, "name": name})
@@ -162,7 +163,9 @@ class ChatCompletion:
         piece: Callable[[int], bytes],
         *,
         reasoning_fields: Sequence[str] = REASONING_FIELDS,
+        pause: Pause = no_pause,
     ) -> None:
+        self._pause = pause
         self._head = head
         self._choices = choices
         self._piece = piece
@@ -171,14 +174,20 @@ class ChatCompletion:
 
     def feed(self, index: int, messages: Sequence[bytes]) -> None:
         """Takes messages of one sample."""
-        self._gathered[index].add(self._choices[index].feed(messages))
+        piece, gathered = self._choices[index].feed(messages), self._gathered[index]
+        gathered.add(piece)
+        for some in in_slices(piece.logprobs, self._pause):
+            gathered.logprobs.extend(chat_logprobs(some, self._piece))
 
     def body(self) -> bytes:
         """The response, once every sample is complete."""
         return _encode(
             {
                 **self._head.of("chat.completion"),
-                "choices": [self._choice(index) for index in range(len(self._choices))],
+                "choices": [
+                    msgspec.Raw(_encode(self._choice(index)))
+                    for index in taking_turns(range(len(self._choices)), self._pause)
+                ],
                 "usage": _usage(self._choices),
             }
         )
@@ -198,7 +207,7 @@ class ChatCompletion:
         return {
             "index": index,
             "message": message,
-            "logprobs": _logprobs(gathered.logprobs, self._piece)
+            "logprobs": {"content": gathered.logprobs.json(), "refusal": None}
             if choice.sample.wants_logprobs
             else None,
             "finish_reason": choice.finish_reason,

@@ -21,7 +21,9 @@ from sglrouter._fast.sink import TextSink
 from sglrouter._fast.sse import escape_line_ends, json_string
 from sglrouter.errors import RouterError
 from sglrouter.output.events import DONE, error_events
+from sglrouter.output.json_array import JsonArray
 from sglrouter.output.sample import Sample
+from sglrouter.turns import Pause, in_slices, no_pause, taking_turns
 
 _encode = msgspec.json.Encoder().encode
 
@@ -55,49 +57,31 @@ class NativeRequest(msgspec.Struct, frozen=True, kw_only=True):
     piece: Callable[[int], bytes] | None = None
 
 
-class _Array:
-    """A JSON array that grows."""
-
-    def __init__(self) -> None:
-        self.size = 0
-        self._elements = bytearray()
-
-    def extend(self, values: Sequence[object]) -> None:
-        """Adds elements."""
-        if values:
-            if self.size:
-                self._elements += b","
-            self._elements += escape_line_ends(_encode(values))[1:-1]
-            self.size += len(values)
-
-    def json(self) -> msgspec.Raw:
-        """All of it."""
-        return msgspec.Raw(b"[" + self._elements + b"]")
-
-
 class NativeOutput:
     """One sample, in all that SGLang shows of it.
 
     Args:
         sample: The sample, with kept ids.
         request: What else is shown.
+        pause: Called now and then where there are many log probabilities.
 
     Attributes:
         sample: The sample.
     """
 
-    def __init__(self, sample: Sample, request: NativeRequest) -> None:
+    def __init__(self, sample: Sample, request: NativeRequest, pause: Pause = no_pause) -> None:
         self.sample = sample
         self._request = request
+        self._pause = pause
         self._text = bytearray()
-        self._ids = _Array()
-        self._logprobs = _Array()
-        self._top = _Array()
-        self._selected = _Array()
-        self._input = _Array()
-        self._input_top = _Array()
+        self._ids = JsonArray()
+        self._logprobs = JsonArray()
+        self._top = JsonArray()
+        self._selected = JsonArray()
+        self._input = JsonArray()
+        self._input_top = JsonArray()
         self._sent_at: float | None = None
-        self._prompt = _Array()
+        self._prompt = JsonArray()
         if request.shows_prompt:
             self._prompt.extend(list(request.prompt_ids))
 
@@ -112,20 +96,20 @@ class NativeOutput:
 
     def _add_logprobs(self) -> None:
         sample, request = self.sample, self._request
-        fresh = sample.output_logprobs[self._logprobs.size :]
-        self._logprobs.extend([self._entry(each.logprob, each.token) for each in fresh])
-        if request.top:
-            self._top.extend([self._row(each.top) for each in fresh])
-            if sample.finish_reason is not None and not self._top.size and sample.next_top:
-                self._top.extend([self._row(sample.next_top)])
+        for fresh in in_slices(sample.output_logprobs[self._logprobs.size :], self._pause):
+            self._logprobs.extend([self._entry(each.logprob, each.token) for each in fresh])
+            if request.top:
+                self._top.extend([self._row(each.top) for each in fresh])
+        ended = sample.finish_reason is not None
+        if request.top and ended and not self._top.size and sample.next_top:
+            self._top.extend([self._row(sample.next_top)])
         if request.selected:
-            self._selected.extend(
-                [self._row(row) for row in sample.selected_logprobs[self._selected.size :]]
-            )
-        scored = sample.input_logprobs
-        if scored and not self._input.size:
-            self._input.extend([self._entry(each.logprob, each.token) for each in scored])
-            self._input_top.extend([self._row(each.top) for each in scored])
+            for row in taking_turns(sample.selected_logprobs[self._selected.size :], self._pause):
+                self._selected.extend([self._row(row)])
+        if sample.input_logprobs and not self._input.size:
+            for scored in in_slices(sample.input_logprobs, self._pause):
+                self._input.extend([self._entry(each.logprob, each.token) for each in scored])
+                self._input_top.extend([self._row(each.top) for each in scored])
 
     def _entry(self, logprob: float | None, token: int) -> _Entry:
         piece = self._request.piece
@@ -255,9 +239,12 @@ class NativeStream:
 class NativeBody:
     """Gathers a request's samples into one response; see NativeStream."""
 
-    def __init__(self, outputs: Sequence[NativeOutput], *, several: bool) -> None:
+    def __init__(
+        self, outputs: Sequence[NativeOutput], *, several: bool, pause: Pause = no_pause
+    ) -> None:
         self._outputs = outputs
         self._several = several
+        self._pause = pause
 
     def feed(self, index: int, messages: Sequence[bytes]) -> None:
         """Takes messages of one sample."""
@@ -265,5 +252,5 @@ class NativeBody:
 
     def body(self) -> bytes:
         """The response, once every sample is complete."""
-        documents = [output.document() for output in self._outputs]
+        documents = [output.document() for output in taking_turns(self._outputs, self._pause)]
         return b"[%b]" % b",".join(documents) if self._several else documents[0]

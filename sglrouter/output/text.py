@@ -21,8 +21,9 @@ from sglrouter.output.events import DONE, error_events, usage_event, with_usage
 from sglrouter.output.head import Head
 from sglrouter.output.prompt_text import PromptText, character_offsets, count_characters
 from sglrouter.output.sample import Sample, TokenLogprob
-from sglrouter.output.text_logprobs import PlacedLogprob, finite, text_logprobs
+from sglrouter.output.text_logprobs import LogprobColumns, PlacedLogprob, finite, text_logprobs
 from sglrouter.output.usage import usage_of
+from sglrouter.turns import Pause, in_slices, no_pause, taking_turns
 
 T = TypeVar("T")
 
@@ -231,6 +232,7 @@ class TextCompletion:
         piece: Gives the bytes of a token id, for logprobs.
         per_prompt: How many samples each prompt has.
         best: How many of them to return, those with the best scores; None for all.
+        pause: Called now and then where there are many log probabilities.
     """
 
     def __init__(
@@ -241,6 +243,7 @@ class TextCompletion:
         *,
         per_prompt: int = 1,
         best: int | None = None,
+        pause: Pause = no_pause,
     ) -> None:
         self._head = head
         self._choices = choices
@@ -248,13 +251,15 @@ class TextCompletion:
         self._per_prompt = per_prompt
         self._best = per_prompt if best is None else best
         self._texts = [[choice.begin()] for choice in choices]
-        self._logprobs: list[list[PlacedLogprob]] = [[] for _ in choices]
+        self._logprobs = [LogprobColumns() for _ in choices]
+        self._pause = pause
 
     def feed(self, index: int, messages: Sequence[bytes]) -> None:
         """Takes messages of one sample."""
         text, logprobs = self._choices[index].feed(messages)
         self._texts[index].append(text)
-        self._logprobs[index] += logprobs
+        for some in in_slices(logprobs, self._pause):
+            self._logprobs[index].extend(text_logprobs(some, self._piece))
 
     def body(self) -> bytes:
         """The response, once every sample is complete."""
@@ -266,7 +271,10 @@ class TextCompletion:
         return _encode(
             {
                 **self._head.of(_KIND),
-                "choices": [self._choice(place, index) for place, index in enumerate(returned)],
+                "choices": [
+                    msgspec.Raw(_encode(self._choice(place, index)))
+                    for place, index in enumerate(taking_turns(returned, self._pause))
+                ],
                 "usage": _usage(self._choices, self._per_prompt),
             }
         )
@@ -282,9 +290,7 @@ class TextCompletion:
         return {
             "index": place,
             "text": b"".join(self._texts[index]).decode(),
-            "logprobs": text_logprobs(self._logprobs[index], self._piece)
-            if choice.shows_logprobs
-            else None,
+            "logprobs": self._logprobs[index].json() if choice.shows_logprobs else None,
             "finish_reason": choice.sample.finish_reason,
             "matched_stop": choice.sample.matched_stop,
         }

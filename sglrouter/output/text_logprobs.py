@@ -8,9 +8,12 @@ No two of those are alike, while all would be the same as U+FFFD.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import msgspec
+
+from sglrouter.output.json_array import JsonArray
 from sglrouter.output.logprobs import LEAST
 
 
@@ -63,6 +66,25 @@ def text_logprobs(
         "top_logprobs": top_logprobs,
         "text_offset": text_offset,
     }
+
+
+class LogprobColumns:
+    """The four lists of a choice, written while its tokens come."""
+
+    def __init__(self) -> None:
+        self._columns = {
+            name: JsonArray()
+            for name in ("tokens", "token_logprobs", "top_logprobs", "text_offset")
+        }
+
+    def extend(self, columns: Mapping[str, Sequence[object]]) -> None:
+        """Adds what text_logprobs() has made."""
+        for name, column in self._columns.items():
+            column.extend(columns[name])
+
+    def json(self) -> dict[str, msgspec.Raw]:
+        """All of them."""
+        return {name: column.json() for name, column in self._columns.items()}
 
 
 def finite(logprob: float) -> float:

@@ -22,11 +22,14 @@ _NORMALIZERS = {"NFC": 4, "NFD": 1, "NFKD": 1, "ByteLevel": 1, "Prepend": 1}
 _PRE_TOKENIZERS = frozenset(("ByteLevel", "Digits", "Metaspace", "Punctuation", "Split"))
 
 
-def longest_token(tokenizer: tokenizers.Tokenizer) -> int | None:
+def longest_token(
+    tokenizer: tokenizers.Tokenizer, vocabulary: Mapping[str, int] | None = None
+) -> int | None:
     """The most characters of a text that one token can stand for; None if there is no bound.
 
     Args:
         tokenizer: The reference tokenizer, vocabulary and all.
+        vocabulary: All its tokens, where the caller has them: getting them takes long.
     """
     if type(tokenizer.model) is not tokenizers.models.BPE:
         return None
@@ -34,7 +37,8 @@ def longest_token(tokenizer: tokenizers.Tokenizer) -> int | None:
     if any(token.lstrip or token.rstrip for token in added):
         return None
     parts = json.loads(_without_vocabulary(tokenizer))
-    vocabulary = tokenizer.get_vocab(with_added_tokens=True)
+    if vocabulary is None:
+        vocabulary = tokenizer.get_vocab(with_added_tokens=True)
     if not _keeps_all(parts["pre_tokenizer"]) or not _knows_all(tokenizer, vocabulary, parts):
         return None
     factor = 1

@@ -94,9 +94,9 @@ def read_tokenizer(directory: Path) -> LoadedTokenizer:
     return LoadedTokenizer(tokenizer, tokenizer.to_str() if changed else path)
 
 
-def vocabulary_size(tokenizer: tokenizers.Tokenizer) -> int:
-    """One more than the largest id that the tokenizer can produce."""
-    return max(tokenizer.get_vocab(with_added_tokens=True).values(), default=-1) + 1
+def vocabulary_size(vocabulary: Mapping[str, int]) -> int:
+    """One more than the largest id that a tokenizer of this vocabulary can produce."""
+    return max(vocabulary.values(), default=-1) + 1
 
 
 def _what_is_missing(directory: Path) -> str:

@@ -247,4 +247,5 @@ class ChatServing:
             readers,
             self._service.model.detokenizers.piece,
             reasoning_fields=self._reasoning_fields,
+            pause=self._service.pause,
         )

@@ -217,6 +217,7 @@ class CompletionServing:
             self._service.model.detokenizers.piece,
             per_prompt=plan.samples,
             best=plan.n,
+            pause=self._service.pause,
         )
 
 

@@ -68,7 +68,13 @@ def check_count(inputs: Sequence[object], field: str) -> None:
 
 
 def ids_of(
-    inputs: Inputs, field: str, *, encoder: Encoder, limits: Limits, pause: Callable[[], object]
+    inputs: Inputs,
+    field: str,
+    *,
+    encoder: Encoder,
+    limits: Limits,
+    pause: Callable[[], object],
+    whole: Callable[[Any], Any] | None = None,
 ) -> list[Sequence[int]]:
     """The ids of each input, those of a text with the special tokens at its ends.
 
@@ -78,13 +84,15 @@ def ids_of(
         encoder: The model's.
         limits: Bounds of the model.
         pause: Called now and then, to let others go on.
+        whole: Makes of each input all that is to be read, such as with a query before it. All
+            of them at once could be a thousand times as large as the request.
 
     Raises:
         BadRequest: An input is empty, too long, or not of the vocabulary.
     """
     ids: list[Sequence[int]] = []
-    each: Any
-    for i, each in enumerate(taking_turns(inputs, pause)):
+    for i, given in enumerate(taking_turns(inputs, pause)):
+        each: Any = given if whole is None else whole(given)
         where = field if len(inputs) == 1 else f"{field}[{i}]"
         if isinstance(each, str):
             check_text(each, where)

@@ -44,7 +44,7 @@ from sglrouter.serving.running import Name
 from sglrouter.serving.samples import sample_of
 from sglrouter.serving.sampling import Limits, check_length, check_prompt, choices, sampling
 from sglrouter.serving.service import Service
-from sglrouter.turns import Pause, taking_turns
+from sglrouter.turns import Pause, no_pause, taking_turns
 
 # Each costs an engine a place in a sorted row of its vocabulary, and memory here.
 MAX_TOP_LOGPROBS = 1000
@@ -112,7 +112,7 @@ class NativeServing:
             [output.sample for output in outputs],
             generation,
             events=NativeStream(outputs, several=several) if stream else None,
-            body=None if stream else NativeBody(outputs, several=several),
+            body=None if stream else NativeBody(outputs, several=several, pause=service.pause),
             grammar=_grammar_of_all(plans),
             ignored=_ignored(request, items),
             pause=service.pause,
@@ -196,6 +196,7 @@ class NativeServing:
                 shows_prompt=bool(request.return_prompt_token_ids),
                 piece=model.detokenizers.piece if request.return_text_in_logprobs else None,
             ),
+            no_pause if request.stream else self._service.pause,
         )
 
 

@@ -119,13 +119,13 @@ class ScoreServing:
         if not as_text:
             query = list(checked_ids(query, "query"))
         first = bool(request.item_first)
-        joined: Any = [each + query if first else query + each for each in inputs]
         return ids_of(
-            joined,
+            inputs,
             "items",
             encoder=self._service.model.prompts.encoder,
             limits=limits,
             pause=self._service.pause,
+            whole=lambda each: each + query if first else query + each,
         )
 
 
