@@ -4,6 +4,9 @@ Strategy: gevent's own thread pool serves name look-ups and the like, and ten lo
 prompts would hold them up; this one is for prompts alone. It is made on first use,
 which is after the fork: threads do not survive one. The threads give way to the event
 loops, which have less to do and are waited for more.
+
+A tokenizer keeps what it has worked with for each thread, which is tens of megabytes after
+a long text. So threads that have had one end, and others begin.
 """
 
 from __future__ import annotations
@@ -27,6 +30,9 @@ _NICEST = 19
 # More would only take turns with the event loops of all workers.
 _MOST_THREADS = 4
 
+# Characters of a text whose thread ends after it. It takes longer than new threads do.
+_LONG = 200_000
+
 
 class Offload:
     """Runs functions in threads while other greenlets go on.
@@ -42,10 +48,17 @@ class Offload:
 
     def __call__(self, function: Callable[[str], bytes], text: str) -> bytes:
         """Calls the function in a thread; returns or raises what it does."""
-        if self._pool is None:
-            self._pool = ThreadPool(self._threads)
-        result: bytes = self._pool.apply(self._give_way, (function, text))
-        return result
+        pool = self._pool
+        if pool is None:
+            pool = self._pool = ThreadPool(self._threads)
+        try:
+            result: bytes = pool.apply(self._give_way, (function, text))
+            return result
+        finally:
+            if len(text) > _LONG and self._pool is pool:
+                self._pool = None
+                # What the threads have still to do is done before.
+                gevent.spawn(pool.kill)
 
     def _give_way(self, function: Callable[[str], bytes], text: str) -> bytes:
         if not hasattr(self._yielding, "done"):

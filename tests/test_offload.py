@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import threading
+import weakref
 from pathlib import Path
 
 import gevent
@@ -73,6 +74,31 @@ def test_more_calls_than_threads_wait_for_their_turn() -> None:
     gevent.joinall(calls, timeout=PATIENCE)
     assert [call.value for call in calls] == [text.encode() for text in texts]
     assert most == 2
+
+
+def test_a_thread_ends_after_a_long_text_and_no_call_is_lost() -> None:
+    """What a tokenizer keeps for each thread would stay as long as the thread does."""
+    offload = Offload(1)
+
+    def work(text: str) -> bytes:
+        kept.append(weakref.ref(of_thread.__dict__.setdefault("scratch", Scratch())))
+        return text[:1].encode()
+
+    class Scratch:
+        pass
+
+    of_thread = threading.local()
+    kept: list[weakref.ref[Scratch]] = []
+    assert [offload(work, "a"), offload(work, "b")] == [b"a", b"b"]
+    assert kept[0]() is kept[1]() is not None, "short ones share a thread"
+    texts = ["c" * 1_000_000, "d", "e" * 1_000_000, "f"]
+    calls = [gevent.spawn(offload, work, text) for text in texts]
+    gevent.joinall(calls, timeout=PATIENCE)
+    assert [call.value for call in calls] == [b"c", b"d", b"e", b"f"]
+    with gevent.Timeout(PATIENCE):
+        while kept[0]() is not None:
+            gevent.sleep(0.01)
+    assert offload(work, "g") == b"g"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="threads have no niceness of their own")

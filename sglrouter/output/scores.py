@@ -18,6 +18,12 @@ _encode = msgspec.json.Encoder().encode
 # What a probability of zero is as a logarithm in JSON, which has no infinity.
 _NEVER = -9999.0
 
+_NO_ROW = msgspec.Raw(b"[]")
+
+
+def _written(row: Sequence[float]) -> msgspec.Raw:
+    return msgspec.Raw(_encode(row))
+
 
 def label_logprobs(sample: Sample, labels: Sequence[int]) -> list[float]:
     """The log probability of each label as the next token.
@@ -63,27 +69,27 @@ class ScoreBody:
         tell_logprobs: bool = False,
     ) -> None:
         self._model = model
-        self._rows: list[list[float]] = [[]] * count
+        # Each is written when it comes: there may be a million scores.
+        self._rows = [_NO_ROW] * count
         self._temperature = temperature
-        self._logprobs: list[list[float]] | None = [[]] * count if tell_logprobs else None
+        self._logprobs = [_NO_ROW] * count if tell_logprobs else None
         self._prompt_tokens = 0
 
     def add_logprobs(self, number: int, logprobs: Sequence[float], prompt_tokens: int) -> None:
         """Takes the log probabilities of an item's labels."""
         if self._temperature is None:
-            self._rows[number] = [math.exp(value) for value in logprobs]
+            row = [math.exp(value) for value in logprobs]
         else:
-            self._rows[number] = softmax(logprobs, self._temperature)
+            row = softmax(logprobs, self._temperature)
+        self._rows[number] = _written(row)
         if self._logprobs is not None:
-            self._logprobs[number] = [max(value, _NEVER) for value in logprobs]
+            self._logprobs[number] = _written([max(value, _NEVER) for value in logprobs])
         self._prompt_tokens += prompt_tokens
 
     def add_logits(self, number: int, logits: Sequence[float], prompt_tokens: int) -> None:
         """Takes the logits of an item's classes."""
-        if self._temperature is None:
-            self._rows[number] = list(logits)
-        else:
-            self._rows[number] = softmax(logits, self._temperature)
+        row = list(logits) if self._temperature is None else softmax(logits, self._temperature)
+        self._rows[number] = _written(row)
         self._prompt_tokens += prompt_tokens
 
     def body(self) -> bytes:

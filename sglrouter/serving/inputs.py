@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from sglrouter.errors import BadRequest
 from sglrouter.prompt.encoder import Encoder
-from sglrouter.serving.sampling import Limits, check_length, check_prompt
+from sglrouter.serving.sampling import Limits, check_length, check_prompt, check_size
 from sglrouter.turns import taking_turns
 
 # OpenAI's bound for embeddings.
@@ -32,14 +32,14 @@ def inputs_of(value: str | Sequence[Any], field: str) -> Inputs:
     if not value:
         raise BadRequest(f"{field} must not be empty", code="invalid_value", param=field)
     kind = type(value[0])
-    for i, each in enumerate(value):
-        if type(each) is not kind:
-            raise BadRequest(
-                f"{field} must hold texts, or token ids, or lists of token ids, but not several "
-                f"of these: {field}[{i}] is of another kind than those before it",
-                code="invalid_type",
-                param=f"{field}[{i}]",
-            )
+    if set(map(type, value)) != {kind}:  # there may be a million
+        i = next(i for i, each in enumerate(value) if type(each) is not kind)
+        raise BadRequest(
+            f"{field} must hold texts, or token ids, or lists of token ids, but not several "
+            f"of these: {field}[{i}] is of another kind than those before it",
+            code="invalid_type",
+            param=f"{field}[{i}]",
+        )
     if kind is dict:
         raise BadRequest(
             f"{field} must be text or token ids: engines take no images or videos for this over "
@@ -99,6 +99,7 @@ def ids_of(
             check_length(each, encoder.longest_token, limits, where)
             tokens: Sequence[int] = encoder.encode_raw(each)
         else:
+            check_size(each, limits, where)
             tokens = checked_ids(each, where)
         check_prompt(tokens, limits, where)
         ids.append(tokens)

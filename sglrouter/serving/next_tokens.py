@@ -11,6 +11,7 @@ from sglrouter.output.sample import Sample
 from sglrouter.output.scores import label_logprobs
 from sglrouter.serving.batch import BatchAnswer, batch_of
 from sglrouter.serving.service import Service
+from sglrouter.turns import taking_turns
 
 _NO_TOKEN = Sampling(max_new_tokens=0)
 
@@ -62,7 +63,7 @@ def next_tokens(
             lora_id=lora_id,
             token_ids_logprob=wanted,
         )
-        for ids, wanted in zip(prompts, labels, strict=True)
+        for ids, wanted in taking_turns(zip(prompts, labels, strict=True), pause)
     ]
     return BatchAnswer(
         batch_of(service, route, GENERATE, requests, metadata), read, body, pause=pause

@@ -160,6 +160,7 @@ def check_prompt(ids: Sequence[int], limits: Limits, field: str = "messages") ->
     if not ids:
         # The engine dies of a prompt without tokens.
         raise BadRequest("The prompt has no tokens", code="empty_prompt", param=field)
+    check_size(ids, limits, field)
     largest = largest_id(ids)
     if largest >= limits.vocab_size:
         raise BadRequest(
@@ -167,6 +168,14 @@ def check_prompt(ids: Sequence[int], limits: Limits, field: str = "messages") ->
             code="token_out_of_vocabulary",
             param=field,
         )
+
+
+def check_size(ids: Sequence[int], limits: Limits, field: str = "messages") -> None:
+    """Refuses more tokens than the engine can take, before anybody looks at them.
+
+    Raises:
+        BadRequest: There are more.
+    """
     longest = limits.longest_prompt
     if longest is not None and len(ids) > longest:
         raise _too_long(str(len(ids)), limits, field)
