@@ -48,9 +48,9 @@ class Offload:
 
     def __call__(self, function: Callable[[str], bytes], text: str) -> bytes:
         """Calls the function in a thread; returns or raises what it does."""
-        pool = self._pool
-        if pool is None:
-            pool = self._pool = ThreadPool(self._threads)
+        if self._pool is None:
+            self._pool = ThreadPool(self._threads)
+        pool: ThreadPool = self._pool
         try:
             result: bytes = pool.apply(self._give_way, (function, text))
             return result

@@ -326,7 +326,7 @@ def ranker_folder(folder: Path) -> tuple[Path, Path]:
     tokenizer.save(str(folder / "tokenizer.json"))
     template = folder / "rank.jinja"
     template.write_text(
-        'Is the answer "yes" or "no"? {{ messages[0].content }} {{ messages[1].content }}'
+        'The answer can only be "yes" or "no". {{ messages[0].content }} {{ messages[1].content }}'
     )
     return folder, template
 
@@ -372,7 +372,9 @@ def longest_turn(client: falcon.testing.TestClient, path: str, body: bytes) -> t
 
 def check(client: falcon.testing.TestClient, path: str, request: dict[str, Any]) -> None:
     body = json.dumps(request).encode()
-    turns, statuses, bounds = [], [], [bound()]
+    turns: list[float] = []
+    statuses: list[int] = []
+    bounds = [bound()]
     # A collection of garbage may fall into any one of them, and other work slow it down.
     while len(turns) < TRIES and (not turns or min(turns) >= max(bounds)):
         turn, status = longest_turn(client, path, body)
