@@ -317,7 +317,8 @@ class NativeCall:
                 reason = f"the engine is going away: {farewell}"
                 self.end(Status("UNAVAILABLE", reason, unseen=True))
             else:
-                self.end(outcome(stream)._replace(unseen=refused))
+                status = outcome(stream)
+                self.end(status._replace(unseen=True) if refused else status)
 
     def expire(self) -> None:
         """The deadline is over."""

@@ -84,7 +84,8 @@ def _told_status(headers: dict[str, bytes]) -> Status | None:
     # Any text may come, even one with more digits than int() takes.
     number = int(text) if len(text) <= 4 and text.isascii() and text.isdigit() else -1
     known = 0 <= number < len(_STATUS_NAMES)
-    message = unquote_to_bytes(headers.get("grpc-message", b"")).decode("utf-8", "replace")
+    said = headers.get("grpc-message")
+    message = unquote_to_bytes(said).decode("utf-8", "replace") if said else ""
     if not known and not message:
         message = f"the peer sent the unknown grpc-status {text[:40]!r}"
     details = headers.get("grpc-status-details-bin", b"")

@@ -224,8 +224,9 @@ class Route:
         for engine in self._engines:
             facts = engine.known_facts()
             if facts is not None:
-                self._engines.remove(engine)
-                self._engines.insert(0, engine)
+                if engine is not self._engines[0]:
+                    self._engines.remove(engine)
+                    self._engines.insert(0, engine)
                 return facts
         return EngineFacts()
 
@@ -240,7 +241,7 @@ class Route:
     ) -> Call:
         """Starts a call; see Channel.stream()."""
         if len(self._engines) == 1:
-            return self.engine.channel.stream(
+            return self._engines[0].channel.stream(
                 method, request, timeout=timeout, arrived=arrived, metadata=metadata
             )
         return RoutedCall(
@@ -268,7 +269,7 @@ class Route:
             pause: Called now and then where there are many, to let others go on.
         """
         ids, headers = list(requests), sendable(metadata)
-        first, arrived = self.engine, Event()
+        first, arrived = self._engines[0], Event()
         calls: list[Call] = []
         try:
             # One by one, so that those begun are known if a pause ends by an exception.

@@ -176,8 +176,9 @@ class ChatCompletion:
         """Takes messages of one sample."""
         piece, gathered = self._choices[index].feed(messages), self._gathered[index]
         gathered.add(piece)
-        for some in in_slices(piece.logprobs, self._pause):
-            gathered.logprobs.extend(chat_logprobs(some, self._piece))
+        if piece.logprobs:
+            for some in in_slices(piece.logprobs, self._pause):
+                gathered.logprobs.extend(chat_logprobs(some, self._piece))
 
     def body(self) -> bytes:
         """The response, once every sample is complete."""

@@ -14,18 +14,18 @@ def usage_of(*prompts: Sequence[Usage]) -> dict[str, Any]:
     Args:
         prompts: For each prompt the counts of its samples.
     """
-    prompt = sum(max(count.prompt_tokens for count in counts) for counts in prompts)
-    completion = sum(count.completion_tokens for counts in prompts for count in counts)
+    prompt = completion = cached = reasoning = 0
+    for counts in prompts:
+        # What the samples of a prompt share: a sample may have ended before it heard of it.
+        prompt += max([count.prompt_tokens for count in counts])
+        cached += max([count.cached_tokens for count in counts])
+        for count in counts:
+            completion += count.completion_tokens
+            reasoning += count.reasoning_tokens
     return {
         "prompt_tokens": prompt,
         "completion_tokens": completion,
         "total_tokens": prompt + completion,
-        "prompt_tokens_details": {
-            "cached_tokens": sum(max(count.cached_tokens for count in counts) for counts in prompts)
-        },
-        "completion_tokens_details": {
-            "reasoning_tokens": sum(
-                count.reasoning_tokens for counts in prompts for count in counts
-            )
-        },
+        "prompt_tokens_details": {"cached_tokens": cached},
+        "completion_tokens_details": {"reasoning_tokens": reasoning},
     }

@@ -164,7 +164,8 @@ class PromptBuilder:
         Raises:
             BadRequest: The conversation cannot be rendered, or is refused.
         """
-        refuse_reserved(kwargs or {}, pause=pause or no_pause)
+        if kwargs:
+            refuse_reserved(kwargs, pause=pause or no_pause)
         options = self._options
         template = self._select(tools)
         budget = Budget(options.seconds, options.characters, pause)

@@ -19,6 +19,9 @@ from sglrouter.prompt.thoughts import THOUGHT_PARTS, join_thoughts, take_thought
 
 Message = dict[str, Any]
 
+# Whose messages hold no thoughts.
+_WITHOUT_THOUGHTS = frozenset({"user", "system", "developer", "tool", "function"})
+
 _TEXT_PARTS = ("text", "input_text", "output_text")
 
 
@@ -104,7 +107,8 @@ def _normalise_one(
         out.pop("function_call", None)
     elif "function_call" in out:
         out["function_call"] = past_function(out["function_call"], f"{where}.function_call")
-    join_thoughts(out, thoughts)
+    if role not in _WITHOUT_THOUGHTS:
+        join_thoughts(out, thoughts)
     return out
 
 

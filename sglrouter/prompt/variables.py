@@ -125,7 +125,8 @@ def template_variables(request: ChatRequest, pause: Pause = no_pause) -> dict[st
             param="chat_template",
         )
     variables: dict[str, Any] = dict(request.chat_template_kwargs or {})
-    refuse_reserved(variables, pause=pause)
+    if variables:
+        refuse_reserved(variables, pause=pause)
     effort = request.reasoning_effort
     if effort is None and request.reasoning is not None:
         effort = request.reasoning.effort

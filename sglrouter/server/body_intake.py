@@ -142,7 +142,12 @@ class BodyUnreader(SocketUnreader):  # type: ignore[misc]  # gunicorn has no typ
     def chunk(self, size_hint: int | None = None) -> bytes:
         """Reads from the socket."""
         if self.request is None:
-            return self._receive_head(size_hint)
+            try:
+                head: bytes = self.sock.recv(self.mxchunk)
+            except TimeoutError as exc:
+                # The kernel found the client dead. gunicorn takes it for a fault of ours.
+                raise ConnectionResetError(exc.errno, "the client is gone") from exc
+            return head
         if self.intake is None:
             self.intake = Intake(self.bodies)
         size = self.mxchunk if not size_hint else min(max(size_hint, self.mxchunk),
@@ -157,21 +162,14 @@ class BodyUnreader(SocketUnreader):  # type: ignore[misc]  # gunicorn has no typ
     def end_request(self) -> None:
         """Says that the request has been served."""
         self.request = None
-        self.release()
+        if self.intake is not None:
+            self.release()
 
     def release(self) -> None:
         """Says that its body is dealt with."""
         if self.intake is not None:
             self.intake.release()
             self.intake = None
-
-    def _receive_head(self, size_hint: int | None) -> bytes:
-        try:
-            data: bytes = super().chunk(size_hint)
-        except TimeoutError as exc:
-            # The kernel found the client dead. gunicorn takes it for a fault of ours.
-            raise ConnectionResetError(exc.errno, "the client is gone") from exc
-        return data
 
 
 def unread(request: Any) -> int | None:

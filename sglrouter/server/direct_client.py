@@ -20,27 +20,22 @@ _BEGINNING = b"HTTP/1."
 
 
 class Served:
-    """The clients that wait for an answer."""
+    """The clients that wait for an answer.
+
+    Attributes:
+        clients: Those that wait now.
+        error: What all that begin to wait end with; None while they are served.
+    """
 
     def __init__(self) -> None:
-        self._clients: set[DirectClient] = set()
-        self._error: RouterError | None = None
+        self.clients: set[DirectClient] = set()
+        self.error: RouterError | None = None
 
     def end_all(self, error: RouterError) -> None:
         """Has all that wait, and all that will, end with an error."""
-        self._error = error
-        for client in list(self._clients):
+        self.error = error
+        for client in list(self.clients):
             client.end(error)
-
-    def add(self, client: DirectClient) -> None:
-        """Says that a client waits."""
-        self._clients.add(client)
-        if self._error is not None:
-            client.end(self._error)
-
-    def remove(self, client: DirectClient) -> None:
-        """Says that it does not wait any more."""
-        self._clients.discard(client)
 
 
 class DirectClient:
@@ -96,14 +91,17 @@ class DirectClient:
         self, on_end: Callable[[RouterError], None], ping: Callable[[], None] | None = None
     ) -> None:
         """Has `on_end` called when the client is gone, or the worker ends the request."""
-        self._unreader.release()
+        if self._unreader.intake is not None:
+            self._unreader.release()
         self._on_end, self._ping = on_end, ping
         self._watch.start(self._on_gone, self._ask)
-        self._served.add(self)
+        self._served.clients.add(self)
+        if self._served.error is not None:
+            self.end(self._served.error)
 
     def unwatch(self) -> None:
         """Ends the watch."""
-        self._served.remove(self)
+        self._served.clients.discard(self)
         self._watch.stop()
         # They know us, too: a cycle would stay until the next collection of garbage.
         self._on_end = self._ping = None

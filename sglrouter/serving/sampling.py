@@ -104,12 +104,10 @@ class Limits(msgspec.Struct, frozen=True):
     @property
     def context(self) -> int | None:
         """The context in tokens as model and engine together have it; None if unknown."""
-        known = []
-        if self.context_length:
-            known.append(self.context_length)
-        if self.max_prompt_tokens:
-            known.append(self.max_prompt_tokens + _PROMPT_RESERVE)
-        return min(known, default=None)
+        length, longest = self.context_length, self.max_prompt_tokens
+        if not longest:
+            return length or None
+        return min(length or _INT_MAX, longest + _PROMPT_RESERVE)
 
     @property
     def longest_prompt(self) -> int | None:
@@ -311,13 +309,14 @@ def _lengths(
     """
     name = "max_completion_tokens" if request.max_completion_tokens is not None else "max_tokens"
     most: int | None = getattr(request, name)
-    shown = request.name_of(name)
     fewest = 0 if no_tokens else 1
     if most is not None and most < fewest:
-        raise _out_of_range(shown, most, f"at least {fewest}")
+        raise _out_of_range(request.name_of(name), most, f"at least {fewest}")
     least = request.min_tokens or 0
     if least < 0 or (most is not None and least > most):
-        raise _out_of_range(request.name_of("min_tokens"), least, f"between 0 and {shown}")
+        raise _out_of_range(
+            request.name_of("min_tokens"), least, f"between 0 and {request.name_of(name)}"
+        )
     room = limits.room(prompt_tokens)
     left = _INT_MAX if room is None else max(1, min(room, _INT_MAX))
     return min(least, left), None if most is None else min(most, left)
@@ -333,7 +332,9 @@ def _top_k(request: SamplingRequest, defaults: Mapping[str, float]) -> int:
 
 
 def _stop(request: SamplingRequest) -> tuple[str, ...]:
-    stop = [request.stop] if isinstance(request.stop, str) else request.stop or []
+    if not request.stop:
+        return ()
+    stop = [request.stop] if isinstance(request.stop, str) else request.stop
     # An empty string matches at once.
     stop = [text for text in stop if text]
     name = request.name_of("stop")
@@ -346,7 +347,9 @@ def _stop(request: SamplingRequest) -> tuple[str, ...]:
 
 
 def _stop_token_ids(request: SamplingRequest, limits: Limits) -> tuple[int, ...]:
-    ids = request.stop_token_ids or []
+    ids = request.stop_token_ids
+    if not ids:
+        return ()
     name = request.name_of("stop_token_ids")
     if len(ids) > MAX_STOP_TOKEN_IDS:
         raise _out_of_range(name, len(ids), f"at most {MAX_STOP_TOKEN_IDS} ids")
@@ -358,7 +361,9 @@ def _stop_token_ids(request: SamplingRequest, limits: Limits) -> tuple[int, ...]
 
 
 def _logit_bias(request: SamplingRequest, limits: Limits) -> tuple[tuple[int, float], ...]:
-    biases = request.logit_bias or {}
+    biases = request.logit_bias
+    if not biases:
+        return ()
     name = request.name_of("logit_bias")
     if len(biases) > MAX_BIASES:
         raise _out_of_range(name, len(biases), f"a map of at most {MAX_BIASES} tokens")

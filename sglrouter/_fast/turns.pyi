@@ -1,0 +1,13 @@
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
+
+_T = TypeVar("_T")
+
+LONGEST_TURN: float
+
+class Turns:
+    def __init__(self, pause: Callable[[], object]) -> None: ...
+    def check(self) -> None: ...
+    def rest(self) -> None: ...
+
+def taking_turns(items: Iterable[_T], pause: Callable[[], object]) -> Iterator[_T]: ...
