@@ -7,6 +7,7 @@ position whose beginning is gone is unreachable and falls out in its turn.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -18,7 +19,8 @@ class PrefixCache:
 
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
-        self._positions: dict[int, None] = {}
+        # A dict would look through all that have fallen out for its first one.
+        self._positions: OrderedDict[int, None] = OrderedDict()
 
     def match(self, namespace: str, ids: Iterable[int]) -> int:
         """The length of the longest cached prefix of `ids`."""
@@ -38,7 +40,7 @@ class PrefixCache:
             state = hash((state, token))
             self._positions[state] = None
         while len(self._positions) > self._capacity:
-            del self._positions[next(iter(self._positions))]
+            self._positions.popitem(last=False)
 
     def clear(self) -> None:
         """Forgets everything."""
