@@ -41,6 +41,7 @@ class Router(falcon.App[falcon.Request, falcon.Response]):
         pool: The engines.
         model: The model they serve.
         running: The requests under way.
+        large_request: To be called with the size of a body that has been dealt with.
     """
 
     def __init__(self, settings: Settings, model: Model, pool: Pool) -> None:
@@ -56,7 +57,7 @@ class Router(falcon.App[falcon.Request, falcon.Response]):
         failures.install(self)
         model.prompts.encoder.run = Offload(settings.tokenizer_threads)
         service = Service(settings, model, pool, let_others_go_on)
-        service.large_request = Trimming(in_a_thread).after
+        self.large_request = service.large_request = Trimming(in_a_thread).after
         self.running = service.running
         for route in routes(service):
             self.add_route(route.path, route.resource, suffix=route.suffix)

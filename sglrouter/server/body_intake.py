@@ -9,6 +9,7 @@ is counted, until their requests wait for an engine or are over.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from time import monotonic
 from typing import Any, NamedTuple
 
@@ -40,10 +41,12 @@ class Bodies:
 
     Args:
         bounds: What clients are allowed.
+        on_over: Called with the size of each that was waited for, once it is dealt with.
     """
 
-    def __init__(self, bounds: BodyBounds) -> None:
+    def __init__(self, bounds: BodyBounds, on_over: Callable[[int], object]) -> None:
         self.bounds = bounds
+        self.on_over = on_over
         self.held = 0
         self._readers: set[Any] = set()
 
@@ -123,6 +126,8 @@ class Intake:
     def release(self) -> None:
         """Says that the body is dealt with."""
         self._bodies.held -= self._received
+        # One that never came to its end, too, has taken memory.
+        self._bodies.on_over(self._received)
         self._received = 0
 
 

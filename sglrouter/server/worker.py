@@ -92,7 +92,8 @@ class RouterWorker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
         settings = application.settings
         self._send_timeout = settings.send_timeout
         self._bodies = Bodies(
-            BodyBounds(settings.body_timeout, settings.body_rate, settings.body_memory)
+            BodyBounds(settings.body_timeout, settings.body_rate, settings.body_memory),
+            application.large_request,
         )
         use_body_bounds(self._bodies)
 
