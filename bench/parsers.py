@@ -18,9 +18,9 @@ import sys
 import time
 from collections.abc import Callable
 
-from sglrouter.output.formats.program import Format, Tools
-from sglrouter.output.formats.registry import TOOL_FORMATS
-from sglrouter.output.reading import Reading
+from sglrouter.families.program import Format, Tools
+from sglrouter.families.reading import Reading
+from sglrouter.families.registry import TOOL_FORMATS
 
 TOOLS = Tools(
     [

@@ -105,11 +105,11 @@ def _costs(make: Make, repeat: int) -> dict[str, float]:
 
 
 def _ours(model: Path, template: Path | None, *, fast: bool) -> Make:
-    from sglrouter.backend.scheduler import generate_request, new_request_id
     from sglrouter.config import Settings
+    from sglrouter.engines.wire.scheduler import generate_request, new_request_id
     from sglrouter.model import load_model
+    from sglrouter.request.sampling import Limits, check_prompt, sampling
     from sglrouter.schema.chat import decode_chat_request
-    from sglrouter.serving.sampling import Limits, check_prompt, sampling
 
     if not fast:
         sys.modules["fastokens"] = None  # type: ignore[assignment]  # not to be imported

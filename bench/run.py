@@ -27,7 +27,7 @@ import tokenizers
 from load import Load, WrongAnswer, check_responses, run_load
 from servers import Engine, Router, split_cores
 
-from sglrouter.backend.connect import HOW_TO_GET_NATIVE, native_is_built
+from sglrouter.engines.channel.connect import HOW_TO_GET_HTTP2, http2_is_built
 from sglrouter.sim.options import TINY_MODEL
 
 TOKENS = 128
@@ -87,8 +87,8 @@ def main() -> int:
     args = _arguments()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     channels = ["native", "grpcio"]
-    if not native_is_built():
-        print(f"grpcio alone: {HOW_TO_GET_NATIVE}\n")
+    if not http2_is_built():
+        print(f"grpcio alone: {HOW_TO_GET_HTTP2}\n")
         channels = ["grpcio"]
     router_cores, other_cores = split_cores()
     os.sched_setaffinity(0, other_cores)

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from sglrouter.backend.connect import connector
-from sglrouter.backend.pool import Pool
 from sglrouter.config import Settings, parse_endpoint, settings_table
+from sglrouter.engines.channel.connect import connector
+from sglrouter.engines.fleet.pool import Pool
+from sglrouter.families.reasoning import REASONING_FORMATS
+from sglrouter.families.registry import TOOL_FORMATS
 from sglrouter.http.openapi import document
 from sglrouter.http.routes import routes
 from sglrouter.model import load_model
-from sglrouter.output.formats.registry import TOOL_FORMATS
-from sglrouter.output.reasoning import REASONING_FORMATS
 from sglrouter.serving.service import Service
 from sglrouter.sim.options import TINY_MODEL
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-__version__ = "0.1.0"
+from sglrouter.version import __version__
 
 __all__ = ["Buffers", "Cancelled", "ChatCompletionStream", "Client", "Timeouts", "__version__"]
 

@@ -12,10 +12,10 @@ from typing import Any
 
 import falcon
 
-from sglrouter.backend.connect import connector
-from sglrouter.backend.pool import Pool
-from sglrouter.backend.tokenizer_fetch import model_directory
 from sglrouter.config import Settings, parse_endpoint
+from sglrouter.engines.channel.connect import connector
+from sglrouter.engines.fleet.pool import Pool
+from sglrouter.engines.tokenizer_fetch import model_directory
 from sglrouter.errors import ConfigError
 from sglrouter.http import failures
 from sglrouter.http.admission import Admission
@@ -23,10 +23,10 @@ from sglrouter.http.origins import Cors
 from sglrouter.http.request_id import RequestIds
 from sglrouter.http.routes import routes
 from sglrouter.http.turns import let_others_go_on
-from sglrouter.memory import Trimming, give_back_memory
 from sglrouter.model import Model, load_model
 from sglrouter.offload import Offload, in_a_thread
 from sglrouter.prompt.conversation import NO_TEMPLATE
+from sglrouter.server.memory import Trimming, give_back_memory
 from sglrouter.serving.service import Service
 from sglrouter.setting_sources import load_settings
 

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 
 import msgspec
 
-from sglrouter.backend.connect import HOW_TO_GET_NATIVE, native_is_built
-from sglrouter.backend.grpcio import GrpcioChannel
-from sglrouter.backend.pool import Engine
-from sglrouter.backend.scheduler import HEALTH_CHECK, health_request, read_health
-from sglrouter.backend.tokenizer_fetch import model_directory
 from sglrouter.config import Settings, parse_endpoint
+from sglrouter.engines.channel.connect import HOW_TO_GET_HTTP2, http2_is_built
+from sglrouter.engines.channel.grpcio import GrpcioChannel
+from sglrouter.engines.fleet.pool import Engine
+from sglrouter.engines.tokenizer_fetch import model_directory
+from sglrouter.engines.wire.scheduler import HEALTH_CHECK, health_request, read_health
 from sglrouter.errors import BadRequest, ConfigError
 from sglrouter.model import Model, load_model
 from sglrouter.prompt.conversation import NO_TEMPLATE
@@ -75,10 +75,10 @@ def _check_template(model: Model) -> bool:
 
 
 def _check_channel(settings: Settings) -> bool:
-    if native_is_built():
+    if http2_is_built():
         return _say(True, f"channel: {settings.channel}, the native one is built")
     # Slow is not wrong, unless the fast one is insisted on.
-    return _say(settings.channel != "native", f"channel: {HOW_TO_GET_NATIVE}")
+    return _say(settings.channel != "native", f"channel: {HOW_TO_GET_HTTP2}")
 
 
 def _check_engine(text: str) -> bool:

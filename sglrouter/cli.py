@@ -13,11 +13,11 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import NoReturn
 
-from sglrouter import __version__
 from sglrouter.config import Settings
 from sglrouter.errors import ConfigError
 from sglrouter.server.taken_port import refuse_taken_port
 from sglrouter.setting_sources import CONFIG_VARIABLE, PREFIX, load_settings, unknown_settings
+from sglrouter.version import __version__
 
 
 def main(argv: Sequence[str] | None = None) -> int:

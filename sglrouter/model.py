@@ -9,9 +9,9 @@ import msgspec
 import tokenizers
 
 from sglrouter.config import Settings
+from sglrouter.families.reading import Reading
+from sglrouter.families.registry import ModelFormats, choose_formats
 from sglrouter.output.detokenizer import DetokenizerFactory
-from sglrouter.output.formats.registry import ModelFormats, choose_formats
-from sglrouter.output.reading import Reading
 from sglrouter.prompt.conversation import PromptBuilder, PromptOptions
 from sglrouter.prompt.encoder import Encoder, ReferenceLibrary
 from sglrouter.prompt.encodings.choice import encoding

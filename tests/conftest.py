@@ -9,7 +9,7 @@ from typing import Protocol
 
 import pytest
 
-from sglrouter.backend.connect import native_is_built
+from sglrouter.engines.channel.connect import http2_is_built
 from sglrouter.sim import SimOptions, SimulatedEngine
 from sglrouter.sim.options import TINY_MODEL
 from tests.processes import RouterProcess
@@ -29,7 +29,7 @@ def corpus() -> Path:
 @pytest.fixture(scope="session")
 def native() -> None:
     """For tests of what only the native channel does; skips where it is not built."""
-    if not native_is_built():
+    if not http2_is_built():
         pytest.skip("the native channel is not built: there is no libnghttp2")
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from sglrouter.backend.connect import native_is_built
+from sglrouter.engines.channel.connect import http2_is_built
 from tests.patience import PROGRAM_PATIENCE
 
 ROOT = Path(__file__).parents[1]
@@ -43,7 +43,7 @@ def test_the_whole_system(scenario: str, tmp_path: Path) -> None:
     said = run(
         "run.py", "--secs", "0.5", "--rounds", "1", "--scenario", scenario, "--json", str(file)
     )
-    channels = ["native", "grpcio"] if native_is_built() else ["grpcio"]
+    channels = ["native", "grpcio"] if http2_is_built() else ["grpcio"]
     assert [row[:2] for row in rows(said)] == [[scenario, channel] for channel in channels]
     document = json.loads(file.read_text())
     counts = [each["requests"] for result in document["results"] for each in result["rounds"]]

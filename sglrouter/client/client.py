@@ -18,15 +18,15 @@ from typing import Any, Self
 import msgspec
 from gevent.monkey import is_module_patched
 
-from sglrouter.backend.channel_options import ChannelOptions
-from sglrouter.backend.connect import connector
-from sglrouter.backend.pool import Pool
-from sglrouter.backend.tokenizer_fetch import model_directory
 from sglrouter.client.home import home
 from sglrouter.client.options import Buffers, Timeouts, checked
 from sglrouter.client.stream import ChatCompletionStream
 from sglrouter.client.work import Work
 from sglrouter.config import Settings, parse_endpoint
+from sglrouter.engines.channel.channel_options import ChannelOptions
+from sglrouter.engines.channel.connect import connector
+from sglrouter.engines.fleet.pool import Pool
+from sglrouter.engines.tokenizer_fetch import model_directory
 from sglrouter.errors import BadRequest, ConfigError, RouterError
 from sglrouter.model import load_model
 from sglrouter.serving.answer import Answer

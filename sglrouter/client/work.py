@@ -13,8 +13,8 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from sglrouter.backend.generation import Generation
 from sglrouter.client.home import Home
+from sglrouter.engines.generation import Generation
 from sglrouter.errors import ClientGone, RouterError
 
 

@@ -13,8 +13,8 @@ import falcon
 import gevent
 import msgspec
 
-from sglrouter.backend.control_messages import Outcome
-from sglrouter.backend.pool import Engine
+from sglrouter.engines.fleet.pool import Engine
+from sglrouter.engines.wire.control_messages import Outcome
 from sglrouter.errors import BadRequest, RouterError
 
 T = TypeVar("T")

@@ -8,11 +8,11 @@ from typing import Any
 import falcon
 import msgspec
 
-from sglrouter import __version__
-from sglrouter.backend.control_messages import Outcome
+from sglrouter.engines.wire.control_messages import Outcome
 from sglrouter.http.engines import Reply, ask_all
 from sglrouter.http.request_id import metadata_of
 from sglrouter.serving.service import Service
+from sglrouter.version import __version__
 
 _encode = msgspec.json.Encoder().encode
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import falcon
 
-from sglrouter.backend.pool import Engine
-from sglrouter.backend.scheduler import EngineFacts
+from sglrouter.engines.fleet.pool import Engine
+from sglrouter.engines.wire.scheduler import EngineFacts
 from sglrouter.errors import BadRequest, EngineError
 from sglrouter.http.engines import answer_with_information, ask_all
 from sglrouter.http.request_id import metadata_of

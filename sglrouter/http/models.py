@@ -7,7 +7,7 @@ from typing import Any
 import falcon
 import msgspec
 
-from sglrouter.backend.scheduler import EngineFacts
+from sglrouter.engines.wire.scheduler import EngineFacts
 from sglrouter.serving.service import Service
 
 _encode = msgspec.json.Encoder().encode

@@ -9,9 +9,9 @@ from typing import Any
 import falcon
 import msgspec
 
-from sglrouter import __version__
 from sglrouter.http.route import Operation, Route
 from sglrouter.schema.responses import ErrorBody
+from sglrouter.version import __version__
 
 Json = dict[str, Any]
 

@@ -14,11 +14,11 @@ import falcon
 import msgspec
 
 from sglrouter.errors import BadRequest, ConfigError
+from sglrouter.families.program import Format, Tools
+from sglrouter.families.reading import Reading
+from sglrouter.families.registry import ModelFormats, choose_formats, tool_format
 from sglrouter.http.bodies import read_body
-from sglrouter.output.formats.program import Format, Tools
-from sglrouter.output.formats.registry import ModelFormats, choose_formats, tool_format
 from sglrouter.output.json_array import JsonArray
-from sglrouter.output.reading import Reading
 from sglrouter.schema.parse import ParseRequest, decode_parse_request
 from sglrouter.serving.service import Service
 from sglrouter.turns import Pause, in_slices, taking_turns

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import falcon
 
-from sglrouter.backend.channel import Metadata
-from sglrouter.backend.scheduler import new_request_id
+from sglrouter.engines.channel.channel import Metadata
+from sglrouter.engines.wire.scheduler import new_request_id
 
 HEADER = "X-Request-ID"
 _LONGEST = 128

@@ -21,8 +21,8 @@ from sglrouter.prompt.encodings.choice import encoding
 from sglrouter.prompt.encodings.encoding import Encoding
 from sglrouter.prompt.messages import Message, normalise
 from sglrouter.prompt.model_files import ModelFiles, read_template_file
+from sglrouter.prompt.reserved_names import refuse_reserved
 from sglrouter.prompt.template import ChatTemplate
-from sglrouter.prompt.variables import refuse_reserved
 from sglrouter.turns import no_pause
 
 # What to do about it, for whoever asks.

@@ -12,10 +12,10 @@ from typing import Protocol
 
 from sglrouter._fast.chunked import BodyWriter
 from sglrouter._fast.sink import TextSink
-from sglrouter.backend.generation import Generation, News
+from sglrouter.engines.generation import Generation, News
 from sglrouter.errors import ClientGone, RouterError
 from sglrouter.output.sample import Sample
-from sglrouter.serving.constraints import Grammar, blamed
+from sglrouter.request.grammar import Grammar, blamed
 from sglrouter.turns import Pause, no_pause, taking_turns
 
 

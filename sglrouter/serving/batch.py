@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from sglrouter.backend.batch import Batch
-from sglrouter.backend.channel import Metadata
-from sglrouter.backend.pool import Route
+from sglrouter.engines.batch import Batch
+from sglrouter.engines.channel.channel import Metadata
+from sglrouter.engines.fleet.pool import Route
 from sglrouter.errors import BadRequest, RouterError
 from sglrouter.serving.service import Service
 from sglrouter.turns import taking_turns

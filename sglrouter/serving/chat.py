@@ -8,30 +8,24 @@ from typing import Any
 
 import msgspec
 
-from sglrouter.backend.channel import Metadata
-from sglrouter.backend.scheduler import (
+from sglrouter.engines.channel.channel import Metadata
+from sglrouter.engines.wire.scheduler import (
     EngineFacts,
     Sampling,
     generate_request,
     new_request_id,
 )
 from sglrouter.errors import BadRequest
+from sglrouter.families.reading import Reading
 from sglrouter.model import Model
 from sglrouter.output.chat import ChatCompletion, ChatStream
 from sglrouter.output.choice import Choice
 from sglrouter.output.head import Head
-from sglrouter.output.reading import Reading
 from sglrouter.prompt.conversation import Prompt
-from sglrouter.prompt.variables import template_variables
-from sglrouter.schema.chat import IGNORED_IN_CHAT, ChatRequest, decode_chat_request
-from sglrouter.schema.sampling import ignored_fields
-from sglrouter.serving.answer import Answer
-from sglrouter.serving.constraints import Grammar, choose_grammar
-from sglrouter.serving.past_calls import check_past_calls
-from sglrouter.serving.reading import reading_of
-from sglrouter.serving.running import names_of
-from sglrouter.serving.samples import sample_of
-from sglrouter.serving.sampling import (
+from sglrouter.request.grammar import Grammar, choose_grammar
+from sglrouter.request.past_calls import check_past_calls
+from sglrouter.request.reading import reading_of
+from sglrouter.request.sampling import (
     Limits,
     check_length,
     check_logprobs,
@@ -40,8 +34,14 @@ from sglrouter.serving.sampling import (
     sampling,
     top_logprobs,
 )
+from sglrouter.request.template_variables import template_variables
+from sglrouter.request.tool_choice import choose_tools
+from sglrouter.schema.chat import IGNORED_IN_CHAT, ChatRequest, decode_chat_request
+from sglrouter.schema.sampling import ignored_fields
+from sglrouter.serving.answer import Answer
+from sglrouter.serving.in_flight import names_of
+from sglrouter.serving.samples import sample_of
 from sglrouter.serving.service import Service
-from sglrouter.serving.tool_choice import choose_tools
 from sglrouter.turns import taking_turns
 
 # Where reasoning goes, by the setting.

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from sglrouter.backend.channel import Metadata
-from sglrouter.backend.scheduler import (
+from sglrouter.engines.channel.channel import Metadata
+from sglrouter.engines.wire.scheduler import (
     EngineFacts,
     Sampling,
     generate_request,
@@ -22,6 +22,14 @@ from sglrouter.errors import BadRequest
 from sglrouter.output.head import Head
 from sglrouter.output.prompt_text import PromptText
 from sglrouter.output.text import TextChoice, TextCompletion, TextStream
+from sglrouter.request.grammar import Grammar, response_constraint
+from sglrouter.request.raw_prompts import RawPrompt, RawPrompts
+from sglrouter.request.sampling import (
+    MAX_TOP_LOGPROBS,
+    Limits,
+    choices,
+    sampling,
+)
 from sglrouter.schema.completions import (
     DEFAULT_MAX_TOKENS,
     CompletionRequest,
@@ -29,16 +37,8 @@ from sglrouter.schema.completions import (
 )
 from sglrouter.schema.sampling import ignored_fields
 from sglrouter.serving.answer import Answer
-from sglrouter.serving.constraints import Grammar, response_constraint
-from sglrouter.serving.raw_prompts import RawPrompt, RawPrompts
-from sglrouter.serving.running import names_of
+from sglrouter.serving.in_flight import names_of
 from sglrouter.serving.samples import sample_of
-from sglrouter.serving.sampling import (
-    MAX_TOP_LOGPROBS,
-    Limits,
-    choices,
-    sampling,
-)
 from sglrouter.serving.service import Service
 from sglrouter.turns import taking_turns
 

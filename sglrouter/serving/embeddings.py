@@ -14,14 +14,15 @@ from typing import Any
 
 import msgspec
 
-from sglrouter.backend.channel import Metadata
-from sglrouter.backend.control_messages import EMBED, embed_request, read_embedding
-from sglrouter.backend.pool import Route
-from sglrouter.backend.scheduler import EngineFacts, new_request_id
+from sglrouter.engines.channel.channel import Metadata
+from sglrouter.engines.fleet.pool import Route
+from sglrouter.engines.wire.control_messages import EMBED, embed_request, read_embedding
+from sglrouter.engines.wire.scheduler import EngineFacts, new_request_id
 from sglrouter.errors import BadRequest, RouterError
 from sglrouter.output.head import Head
 from sglrouter.output.vectors import ClassBody, EmbeddingBody, EncodedBody, VectorBody
 from sglrouter.prompt.model_files import read_json_object
+from sglrouter.request.inputs import ids_of, inputs_of
 from sglrouter.schema.embeddings import (
     EncodeRequest,
     decode_classify_request,
@@ -29,7 +30,6 @@ from sglrouter.schema.embeddings import (
     decode_encode_request,
 )
 from sglrouter.serving.batch import BatchAnswer, batch_of, refuse_given
-from sglrouter.serving.inputs import ids_of, inputs_of
 from sglrouter.serving.models import Named
 from sglrouter.serving.service import Service
 

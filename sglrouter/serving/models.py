@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from sglrouter.backend.scheduler import EngineFacts
 from sglrouter.config import Settings
+from sglrouter.engines.wire.scheduler import EngineFacts
 from sglrouter.errors import BadRequest, ConfigError
 from sglrouter.serving.adapters import adapter_id, parse_adapters
 

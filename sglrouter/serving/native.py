@@ -16,8 +16,8 @@ from typing import Any
 import msgspec
 
 from sglrouter._fast.prompt_ids import largest_id
-from sglrouter.backend.channel import Metadata
-from sglrouter.backend.scheduler import (
+from sglrouter.engines.channel.channel import Metadata
+from sglrouter.engines.wire.scheduler import (
     EngineFacts,
     Sampling,
     generate_request,
@@ -25,6 +25,8 @@ from sglrouter.backend.scheduler import (
 )
 from sglrouter.errors import BadRequest
 from sglrouter.output.native import NativeBody, NativeOutput, NativeRequest, NativeStream
+from sglrouter.request.grammar import Grammar, response_constraint
+from sglrouter.request.sampling import Limits, check_length, check_prompt, choices, sampling
 from sglrouter.schema.generate import (
     IGNORED_IN_GENERATE,
     IGNORED_IN_SAMPLING_PARAMS,
@@ -38,11 +40,9 @@ from sglrouter.schema.generate import (
     with_preferred,
 )
 from sglrouter.serving.answer import Answer
-from sglrouter.serving.constraints import Grammar, response_constraint
+from sglrouter.serving.in_flight import Name
 from sglrouter.serving.native_items import Item, Items, Scoring, items_of
-from sglrouter.serving.running import Name
 from sglrouter.serving.samples import sample_of
-from sglrouter.serving.sampling import Limits, check_length, check_prompt, choices, sampling
 from sglrouter.serving.service import Service
 from sglrouter.turns import Pause, no_pause, taking_turns
 

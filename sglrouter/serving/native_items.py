@@ -12,14 +12,14 @@ from typing import Any
 
 import msgspec
 
-from sglrouter.backend.scheduler import new_request_id
+from sglrouter.engines.wire.scheduler import new_request_id
 from sglrouter.errors import BadRequest
 from sglrouter.schema.generate import (
     REFUSED_IN_GENERATE,
     GenerateRequest,
     NativeSamplingParams,
 )
-from sglrouter.serving.running import check_rid
+from sglrouter.serving.in_flight import check_rid
 
 _NO_PARAMS = NativeSamplingParams()
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from sglrouter.backend.channel import Metadata
-from sglrouter.backend.pool import Route
-from sglrouter.backend.scheduler import GENERATE, Sampling, generate_request, new_request_id
+from sglrouter.engines.channel.channel import Metadata
+from sglrouter.engines.fleet.pool import Route
+from sglrouter.engines.wire.scheduler import GENERATE, Sampling, generate_request, new_request_id
 from sglrouter.output.sample import Sample
 from sglrouter.output.scores import label_logprobs
 from sglrouter.serving.batch import BatchAnswer, batch_of

@@ -11,12 +11,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from sglrouter.backend.channel import Metadata
-from sglrouter.backend.scheduler import new_request_id
+from sglrouter.engines.channel.channel import Metadata
+from sglrouter.engines.wire.scheduler import new_request_id
 from sglrouter.errors import BadRequest, EngineError
 from sglrouter.output.head import Head
 from sglrouter.output.scores import RankingBody
 from sglrouter.prompt.model_files import read_template_file
+from sglrouter.request.inputs import check_count, check_text
+from sglrouter.request.sampling import Limits, check_length, check_prompt
 from sglrouter.schema.scoring import (
     Content,
     RerankRequest,
@@ -24,9 +26,7 @@ from sglrouter.schema.scoring import (
     decode_rerank_request,
 )
 from sglrouter.serving.batch import BatchAnswer
-from sglrouter.serving.inputs import check_count, check_text
 from sglrouter.serving.next_tokens import next_tokens
-from sglrouter.serving.sampling import Limits, check_length, check_prompt
 from sglrouter.serving.service import Service
 from sglrouter.turns import taking_turns
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from sglrouter.backend.scheduler import Sampling
+from sglrouter.engines.wire.scheduler import Sampling
 from sglrouter.model import Model
 from sglrouter.output.sample import Sample
 

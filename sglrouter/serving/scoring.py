@@ -10,16 +10,16 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from sglrouter.backend.channel import Metadata
-from sglrouter.backend.control_messages import EMBED
+from sglrouter.engines.channel.channel import Metadata
+from sglrouter.engines.wire.control_messages import EMBED
 from sglrouter.errors import BadRequest
 from sglrouter.output.scores import ScoreBody
+from sglrouter.request.inputs import checked_ids, ids_of, inputs_of
+from sglrouter.request.sampling import Limits
 from sglrouter.schema.scoring import ScoreRequest, decode_score_request
 from sglrouter.serving.batch import BatchAnswer, batch_of, refuse_given
 from sglrouter.serving.embeddings import embed_requests, explain_embedding, vector_reader
-from sglrouter.serving.inputs import checked_ids, ids_of, inputs_of
 from sglrouter.serving.next_tokens import next_tokens
-from sglrouter.serving.sampling import Limits
 from sglrouter.serving.service import Service
 
 # Labels of all items together.

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
-from sglrouter.backend.channel import Metadata
-from sglrouter.backend.generation import Generation
-from sglrouter.backend.pool import Pool, Route
-from sglrouter.backend.scheduler import EngineFacts
 from sglrouter.config import Settings
+from sglrouter.engines.channel.channel import Metadata
+from sglrouter.engines.fleet.pool import Pool, Route
+from sglrouter.engines.generation import Generation
+from sglrouter.engines.wire.scheduler import EngineFacts
 from sglrouter.errors import BadRequest
 from sglrouter.model import Model
+from sglrouter.request.sampling import Limits
+from sglrouter.request.sampling_defaults import SamplingDefaults
 from sglrouter.schema.json_bounds import JsonBounds
+from sglrouter.serving.in_flight import Name, Running
 from sglrouter.serving.models import Models, Named
-from sglrouter.serving.running import Name, Running
-from sglrouter.serving.sampling import Limits
-from sglrouter.serving.sampling_defaults import SamplingDefaults
 
 T = TypeVar("T")
 

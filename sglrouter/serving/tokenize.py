@@ -16,6 +16,8 @@ import msgspec
 
 from sglrouter._fast.prompt_ids import largest_id
 from sglrouter.errors import BadRequest
+from sglrouter.request.past_calls import check_past_calls
+from sglrouter.request.tool_choice import choose_tools
 from sglrouter.schema.chat import decode_chat_request
 from sglrouter.schema.tokenize import (
     DetokenizeRequest,
@@ -24,9 +26,7 @@ from sglrouter.schema.tokenize import (
     decode_tokenize_request,
 )
 from sglrouter.serving.chat import chat_prompt
-from sglrouter.serving.past_calls import check_past_calls
 from sglrouter.serving.service import Service
-from sglrouter.serving.tool_choice import choose_tools
 from sglrouter.turns import Pause, taking_turns
 
 _encode = msgspec.json.Encoder().encode

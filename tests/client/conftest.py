@@ -15,13 +15,13 @@ import pytest
 from gevent.monkey import is_module_patched
 
 from sglrouter import Client
-from sglrouter.backend.connect import native_is_built
+from sglrouter.engines.channel.connect import http2_is_built
 from sglrouter.sim import SimulatedEngine
-from tests.backend.remote import RemoteEngine, one_engine
+from tests.engines.remote import RemoteEngine, one_engine
 from tests.patience import PATIENCE
 
 PATCHED = is_module_patched("threading")
-CHANNELS = ["grpcio", "native"] if PATCHED and native_is_built() else ["grpcio"]
+CHANNELS = ["grpcio", "native"] if PATCHED and http2_is_built() else ["grpcio"]
 
 AnEngine = SimulatedEngine | RemoteEngine
 

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 from sglrouter import Buffers, Client, Timeouts
-from sglrouter.backend.grpcio import GrpcioCall
 from sglrouter.client.client import SERVER_SETTINGS
 from sglrouter.client.stream import ChatCompletionStream
 from sglrouter.config import Settings
+from sglrouter.engines.channel.grpcio import GrpcioCall
 from sglrouter.errors import BadRequest, ConfigError, EngineError, EngineTimeout
 from sglrouter.setting_sources import load_settings
-from tests.backend.remote import RemoteEngine
 from tests.client.conftest import PATCHED, AnEngine, Open, question, wait_until
+from tests.engines.remote import RemoteEngine
 from tests.patience import DEADLINE, PROMPT
 from tests.processes import finish_reason, joined
 

@@ -15,7 +15,7 @@ from tests.client.conftest import AnEngine, question, wait_until
 from tests.patience import PATIENCE, PROMPT
 
 if not is_module_patched("threading"):
-    pytest.skip("run by tests.backend.under_gevent", allow_module_level=True)
+    pytest.skip("run by tests.engines.channel.under_gevent", allow_module_level=True)
 
 thread_now = get_original("_thread", "get_ident")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sglrouter.backend.connect import native_is_built
+from sglrouter.engines.channel.connect import http2_is_built
 from tests.patience import PROGRAM_PATIENCE
 
 ROOT = Path(__file__).parents[2]
@@ -23,10 +23,17 @@ LEAST = {
 }
 
 
-@pytest.mark.skipif(not native_is_built(), reason="there is no libnghttp2")
+@pytest.mark.skipif(not http2_is_built(), reason="there is no libnghttp2")
 @pytest.mark.parametrize("name", LEAST)
 def test_a_client_works_under_gevent(name: str) -> None:
-    command = [sys.executable, "-m", "tests.backend.under_gevent", "-vv", "-p", "no:cacheprovider"]
+    command = [
+        sys.executable,
+        "-m",
+        "tests.engines.channel.under_gevent",
+        "-vv",
+        "-p",
+        "no:cacheprovider",
+    ]
     done = subprocess.run(
         [*command, f"tests/client/{name}"],
         cwd=ROOT,

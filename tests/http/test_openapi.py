@@ -11,9 +11,9 @@ import msgspec
 import pytest
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
-from sglrouter.backend.connect import connector
-from sglrouter.backend.pool import Pool
 from sglrouter.config import Settings, parse_endpoint
+from sglrouter.engines.channel.connect import connector
+from sglrouter.engines.fleet.pool import Pool
 from sglrouter.http.openapi import document
 from sglrouter.http.route import Route
 from sglrouter.http.routes import routes

@@ -13,8 +13,8 @@ import pytest
 from sglrouter._fast.chunked import BodyWriter
 from sglrouter._fast.sink import Sink
 from sglrouter._proto import scheduler as pb
-from sglrouter.backend.channel import Status
-from sglrouter.backend.generation import Generation
+from sglrouter.engines.channel.channel import Status
+from sglrouter.engines.generation import Generation
 from sglrouter.errors import ClientGone, EngineError, RouterError
 from sglrouter.http.streaming import HEARTBEAT, EventStream
 from sglrouter.output.chat import ChatStream

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from sglrouter.backend.connect import native_is_built
-from tests.backend.burst import Burst
+from sglrouter.engines.channel.connect import http2_is_built
 from tests.conftest import StartRouter
+from tests.engines.burst import Burst
 from tests.fast.messages import chunk, complete
 from tests.processes import RouterProcess
 
@@ -19,7 +19,7 @@ STREAMS = 63
 AT_A_TIME = 4
 
 
-@pytest.mark.skipif(not native_is_built(), reason="there is no libnghttp2")
+@pytest.mark.skipif(not http2_is_built(), reason="there is no libnghttp2")
 def test_long_answers_that_come_at_once_get_through(
     start_router: StartRouter, tiny_model: Path
 ) -> None:

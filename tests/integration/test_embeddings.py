@@ -18,7 +18,7 @@ import msgspec
 import openai
 import pytest
 
-from sglrouter.backend.connect import native_is_built
+from sglrouter.engines.channel.connect import http2_is_built
 from sglrouter.schema import embeddings as shapes
 from sglrouter.sim import SimOptions, SimulatedEngine
 from sglrouter.sim.generate import embedding
@@ -28,7 +28,7 @@ from tests.processes import RouterProcess
 
 SIZE = 64
 LABELS = {"0": "bad", "1": "so-so", "2": "good"}
-CHANNELS = ["grpcio", *(["native"] if native_is_built() else [])]
+CHANNELS = ["grpcio", *(["native"] if http2_is_built() else [])]
 
 
 @pytest.fixture(scope="module")

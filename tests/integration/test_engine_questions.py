@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from sglrouter import __version__
 from sglrouter.sim import SimOptions, SimulatedEngine
+from sglrouter.version import __version__
 from tests.conftest import StartRouter
 from tests.patience import LONG, PATIENCE
 from tests.processes import RouterProcess, chat_body, free_port

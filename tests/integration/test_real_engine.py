@@ -21,8 +21,8 @@ import grpc
 import pytest
 
 from sglrouter._proto import scheduler as pb
-from sglrouter.backend.scheduler import SERVICE
 from sglrouter.config import parse_endpoint
+from sglrouter.engines.wire.scheduler import SERVICE
 from tests.processes import RouterProcess, chat_body, finish_reason, joined
 
 ENGINE = os.environ.get("SGLROUTER_TEST_ENGINE", "")

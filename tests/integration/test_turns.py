@@ -24,9 +24,9 @@ import tokenizers
 from sglrouter.app import create_app
 from sglrouter.config import Settings
 from sglrouter.http.parse import MAX_TEXT
-from sglrouter.prompt.json_schemas import MAX_ENTRIES, MAX_VALUES
-from sglrouter.serving.client_tags import MAX_FORMATS
-from sglrouter.serving.inputs import MAX_INPUTS
+from sglrouter.request.client_tags import MAX_FORMATS
+from sglrouter.request.inputs import MAX_INPUTS
+from sglrouter.request.json_schemas import MAX_ENTRIES, MAX_VALUES
 from sglrouter.sim import SimOptions, SimulatedEngine
 from sglrouter.sim.options import TINY_MODEL
 from tests.processes import chat_body

@@ -13,13 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sglrouter.errors import EngineError
+from sglrouter.families.forced_calls import FORCED
+from sglrouter.families.reading import Reading
 from sglrouter.output.chat import ChatCompletion, ChatStream
 from sglrouter.output.choice import Choice
 from sglrouter.output.detokenizer import DetokenizerFactory
 from sglrouter.output.events import DONE
-from sglrouter.output.formats.forced_calls import FORCED
 from sglrouter.output.head import Head
-from sglrouter.output.reading import Reading
 from sglrouter.output.sample import Sample
 from sglrouter.schema.responses import ChatChunk
 from sglrouter.schema.responses import ChatCompletion as ChatCompletionBody

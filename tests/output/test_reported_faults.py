@@ -16,20 +16,20 @@ from tokenizers import AddedToken, Tokenizer
 
 from sglrouter._fast.wire import GenerateReader
 from sglrouter._proto import scheduler
+from sglrouter.families.forced_calls import forced
+from sglrouter.families.program import Tools
+from sglrouter.families.reading import Reading
+from sglrouter.families.reasoning import REASONING_FORMATS
+from sglrouter.families.registry import TOOL_FORMATS
 from sglrouter.output.chat import ChatCompletion, ChatStream
 from sglrouter.output.choice import Choice
 from sglrouter.output.detokenizer import DetokenizerFactory
-from sglrouter.output.formats.forced_calls import forced
-from sglrouter.output.formats.program import Tools
-from sglrouter.output.formats.registry import TOOL_FORMATS
 from sglrouter.output.head import Head
-from sglrouter.output.reading import Reading
-from sglrouter.output.reasoning import REASONING_FORMATS
 from sglrouter.output.sample import Sample
-from sglrouter.prompt.reasoning_start import starts_in_reasoning
+from sglrouter.request.reasoning_start import starts_in_reasoning
+from tests.families.reading import read_every_way
 from tests.fast import messages
 from tests.output import models
-from tests.output.formats.reading import read_every_way
 from tests.output.test_chat import events_of
 
 TOKENIZER = models.byte_level((" world",))

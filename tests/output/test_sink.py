@@ -18,12 +18,12 @@ from sglrouter._fast.parse import OutputParser
 from sglrouter._fast.sink import TextSink
 from sglrouter._fast.sse import ChunkFramer, TextFramer
 from sglrouter._fast.wire import GenerateReader
+from sglrouter.families.reading import Reading
+from sglrouter.families.reasoning import REASONING_FORMATS
 from sglrouter.output.chat import ChatStream
 from sglrouter.output.choice import Choice
 from sglrouter.output.detokenizer import DetokenizerFactory
 from sglrouter.output.head import Head
-from sglrouter.output.reading import Reading
-from sglrouter.output.reasoning import REASONING_FORMATS
 from sglrouter.output.sample import Sample
 from sglrouter.output.text import TextChoice, TextStream
 from tests.fast import messages

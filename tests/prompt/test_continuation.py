@@ -12,8 +12,8 @@ import msgspec
 import pytest
 
 from sglrouter.errors import BadRequest
-from sglrouter.output.formats.detection import detect_reasoning_parser
-from sglrouter.output.reasoning import REASONING_FORMATS
+from sglrouter.families.detection import detect_reasoning_parser
+from sglrouter.families.reasoning import REASONING_FORMATS
 from sglrouter.prompt.continuation import Continuation, Continue, continuation
 from sglrouter.prompt.conversation import PromptBuilder
 from sglrouter.prompt.encoder import reference_encoder
@@ -21,7 +21,7 @@ from sglrouter.prompt.messages import Message
 from sglrouter.prompt.model_files import read_model_files
 from sglrouter.prompt.template import ChatTemplate
 from sglrouter.prompt.tokenizer import load_tokenizer
-from sglrouter.serving.reading import inside
+from sglrouter.request.reading import inside
 from tests.prompt.ample import ample
 
 PLAIN = (

@@ -15,7 +15,7 @@ from sglrouter.errors import BadRequest, ConfigError
 from sglrouter.prompt.conversation import PromptBuilder, PromptOptions
 from sglrouter.prompt.encoder import reference_encoder
 from sglrouter.prompt.model_files import ModelFiles, read_model_files
-from sglrouter.prompt.variables import RESERVED
+from sglrouter.prompt.reserved_names import RESERVED
 
 USER = [{"role": "user", "content": "hi"}]
 TOOLS = [{"type": "function", "function": {"name": "f"}}]

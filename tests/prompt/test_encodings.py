@@ -12,14 +12,14 @@ import pytest
 from tokenizers import AddedToken, Tokenizer
 
 from sglrouter.errors import BadRequest
-from sglrouter.output.formats.detection import detect_reasoning_parser, detect_tool_parser
+from sglrouter.families.detection import detect_reasoning_parser, detect_tool_parser
 from sglrouter.prompt.budget import Budget
 from sglrouter.prompt.conversation import PromptBuilder, PromptOptions
 from sglrouter.prompt.encoder import reference_encoder
 from sglrouter.prompt.encodings.choice import encoding
 from sglrouter.prompt.model_files import read_model_files
-from sglrouter.prompt.reasoning_start import starts_in_reasoning
 from sglrouter.prompt.template import TemplateRefusal
+from sglrouter.request.reasoning_start import starts_in_reasoning
 from tests.output import models
 from tests.prompt.ample import ample
 

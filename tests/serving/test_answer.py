@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from threading import Event
 from typing import Any, cast
 
-from sglrouter.backend.channel import Call, Status
-from sglrouter.backend.generation import Generation
+from sglrouter.engines.channel.channel import Call, Status
+from sglrouter.engines.generation import Generation
 from sglrouter.errors import EngineError
 from sglrouter.serving.answer import Answer, _cut
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sglrouter.backend.scheduler import EngineFacts
+from sglrouter.engines.wire.scheduler import EngineFacts
 from sglrouter.errors import BadRequest, from_grpc_status
 from sglrouter.serving.embeddings import (
     Matryoshka,

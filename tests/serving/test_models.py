@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from sglrouter.backend.scheduler import EngineFacts
 from sglrouter.config import Settings
+from sglrouter.engines.wire.scheduler import EngineFacts
 from sglrouter.errors import BadRequest, ConfigError
 from sglrouter.schema.chat import ChatRequest
 from sglrouter.serving.models import MAX_MODEL_NAME, Models

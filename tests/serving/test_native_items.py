@@ -10,8 +10,8 @@ import pytest
 from sglrouter.errors import BadRequest
 from sglrouter.schema.generate import NativeSamplingParams, decode_generate_request
 from sglrouter.schema.json_bounds import JsonBounds
+from sglrouter.serving.in_flight import MAX_RID
 from sglrouter.serving.native_items import Items, Scoring, items_of
-from sglrouter.serving.running import MAX_RID
 
 
 def samples(params: NativeSamplingParams, _place: str) -> int:

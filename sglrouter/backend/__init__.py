@@ -1,1 +1,0 @@
-"""Engines: channels, the scheduler's messages, which engine gets a request."""

@@ -1,0 +1,1 @@
+"""Engines: the calls of a request, and what they go through."""

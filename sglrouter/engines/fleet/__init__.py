@@ -1,0 +1,1 @@
+"""All engines: their state, and which one gets a request."""

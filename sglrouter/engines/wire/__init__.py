@@ -1,0 +1,1 @@
+"""The scheduler's messages: what is written to an engine, and read from it."""

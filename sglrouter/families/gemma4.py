@@ -1,0 +1,46 @@
+"""Gemma 4's calls: <|tool_call>call:f{city:<|"|>Paris<|"|>,days:3}<tool_call|>.
+
+The arguments are like JSON, but keys are bare, and strings stand between markers of
+their own, without escapes.
+"""
+
+from __future__ import annotations
+
+from sglrouter._fast.operations import Read, Value
+from sglrouter._fast.parse import OutputParser
+from sglrouter.families.json_calls import Calls, drop_strays, mend
+from sglrouter.families.marked_calls import marked
+from sglrouter.families.program import PEEK, Outcome, Tools, literal
+
+_CLOSER = b"<tool_call|>"
+_QUOTE = b'<|"|>'
+_CLOSE = literal(_CLOSER)
+_CALL = literal(b"call:")
+_NAME = Read((b"{", b"<", b"}", b"\n"), limit=256, peek=True)
+_ARGUMENTS = Value(quote=_QUOTE)
+
+
+def _call(parser: OutputParser, _tools: Tools | None) -> Calls:
+    """Reads a call between its markers; returns how that went and whether it has begun."""
+    if (yield _CALL) >= 0:
+        word = yield _NAME
+        name = word[0].decode().strip() if word is not None else ""
+        # What stands without arguments is a call all the same.
+        bare = bool(name) and (yield _CLOSE) >= 0
+        if name and (bare or (yield PEEK) == b"{"):
+            parser.begin_call(name)
+            whole = bare or (yield _ARGUMENTS)
+            if whole is None:
+                return Outcome.CUT, True
+            if not whole:
+                yield from mend(parser)
+            parser.end_call()
+            yield from drop_strays(parser)
+            return Outcome.DONE if whole else Outcome.BROKEN, True
+    return Outcome.CUT if parser.ended else Outcome.BROKEN, False
+
+
+_BLOCKS = marked((b"<|tool_call>",), (_CLOSER,), body=_call)
+GEMMA4 = _BLOCKS._replace(markers=(*_BLOCKS.markers, _QUOTE.decode()))
+
+FORMATS = {"gemma4": GEMMA4}

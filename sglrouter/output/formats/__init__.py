@@ -1,1 +1,0 @@
-"""How families of models write tool calls: a program for each, over one parser."""

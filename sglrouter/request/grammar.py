@@ -1,0 +1,213 @@
+"""Which grammar an answer must follow: response_format, regex, ebnf, tool_choice.
+
+An answer has one grammar, so two that a client asks for are a conflict, and so is one
+beside a call that must come. Tools that may be called go together with a response
+format: the grammar is then of an answer or calls, where the calls can be described.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import Any, TypeVar
+
+import msgspec
+
+from sglrouter.errors import BadRequest, RouterError
+from sglrouter.request.client_tags import check_structural_tag
+from sglrouter.request.json_schemas import (
+    LONG,
+    MAX_PATTERN,
+    check_constrains,
+    check_is_schema,
+    check_size,
+)
+from sglrouter.request.schema_types import with_real_types
+from sglrouter.request.tool_choice import Tools
+from sglrouter.request.tool_constraints import Choice, Constraint, answer_or_call, constraint_of
+from sglrouter.schema.chat import ChatRequest
+from sglrouter.schema.sampling import SamplingRequest
+from sglrouter.turns import Pause, no_pause
+
+E = TypeVar("E", bound=RouterError)
+
+MAX_EBNF = 65_536
+
+# Schemas above this size are checked anew each time, so that what is kept is bounded.
+_LONGEST_KEPT = 64 * 1024
+
+
+class Grammar(msgspec.Struct, frozen=True):
+    """What an answer must follow.
+
+    Attributes:
+        constraint: (kind, grammar) for the engine; None for none.
+        field: The field of the request that asks for it.
+        native: Whether calls come in the model family's own format; else a call that must
+            come is an element of a JSON array.
+    """
+
+    constraint: Constraint | None = None
+    field: str | None = None
+    native: bool = True
+
+
+def choose_grammar(
+    request: ChatRequest, tools: Tools, parser: str, pause: Pause = no_pause
+) -> Grammar:
+    """Finds the grammar that a request asks for.
+
+    Args:
+        request: The request.
+        tools: Its tools, from choose_tools().
+        parser: The name of the tool parser that will read the answer; "" for none.
+        pause: Called now and then, to let others go on.
+
+    Raises:
+        BadRequest: There are several, or one is malformed.
+    """
+    asked = response_constraint(request, pause)
+    parallel = request.parallel_tool_calls is not False
+    if asked is None:
+        if not tools.shown:
+            return Grammar()
+        choice: Choice = "required" if tools.forced else "auto"
+        constraint, native = constraint_of(
+            parser, tools.encoded, tools.allowed, choice, parallel, pause
+        )
+        return Grammar(constraint, "tools" if constraint else None, native)
+    field, constraint = asked
+    if tools.forced:
+        raise BadRequest(
+            f"tool_choice makes the answer a call, which {field} cannot be combined with: "
+            "leave one of them out",
+            param="tool_choice",
+        )
+    if tools.shown and constraint[0] == "json_schema":
+        constraint = (
+            answer_or_call(parser, tools.encoded, tools.allowed, constraint[1], parallel, pause)
+            or constraint
+        )
+    return Grammar(constraint, field)
+
+
+def blamed(error: E, grammar: Grammar) -> E:
+    """The same error, with the field at fault if it is an engine's refusal of the grammar."""
+    if error.code == "invalid_grammar" and error.param is None:
+        error.param = grammar.field
+    return error
+
+
+def response_constraint(
+    request: SamplingRequest, pause: Pause = no_pause
+) -> tuple[str, Constraint] | None:
+    """The constraint on the answer's text, after the field that asks for it.
+
+    Args:
+        request: The request.
+        pause: Called now and then, to let others go on.
+
+    Raises:
+        BadRequest: There are several, or one is malformed.
+    """
+    found: list[tuple[str, Constraint]] = []
+    if request.response_format is not None:
+        name = request.name_of("response_format")
+        with _called(name):
+            constraint = _response_format(request.response_format, pause)
+        if constraint is not None:
+            found.append((name, constraint))
+    for field, kind, most in (
+        ("regex", "regex", MAX_PATTERN),
+        ("ebnf", "ebnf_grammar", MAX_EBNF),
+    ):
+        text = getattr(request, field)
+        if text is not None:
+            name = request.name_of(field)
+            _check_text(text, name, most)
+            found.append((name, (kind, text)))
+    if len(found) > 1:
+        fields = " and ".join(field for field, _ in found)
+        raise BadRequest(
+            f"An answer can have one grammar, but {fields} are given: leave all but one out",
+            param=found[0][0],
+        )
+    return found[0] if found else None
+
+
+@contextmanager
+def _called(name: str) -> Iterator[None]:
+    """Calls response_format, and the schema in it, in errors as the client does."""
+    try:
+        yield
+    except BadRequest as exc:
+        if name != "response_format" and exc.param is not None:
+            for ours in ("response_format.json_schema.schema", "response_format"):
+                exc.message = exc.message.replace(ours, name, 1)
+                exc.param = exc.param.replace(ours, name, 1)
+        raise
+
+
+def _check_text(text: str, field: str, most: int) -> None:
+    if len(text) > most:
+        raise BadRequest(
+            f"{field} must have at most {most} characters", code="invalid_value", param=field
+        )
+    if "\0" in text:
+        raise BadRequest(f"{field} must not hold NUL characters", code="invalid_value", param=field)
+
+
+def _response_format(wanted: dict[str, Any], pause: Pause) -> Constraint | None:
+    kind = wanted.get("type")
+    if kind == "text":
+        return None
+    if kind == "json_object":
+        return "json_schema", '{"type": "object"}'
+    if kind == "json_schema":
+        return "json_schema", _schema_of(wanted.get("json_schema"), pause)
+    if kind == "structural_tag":
+        check_structural_tag(wanted, pause)
+        return "structural_tag", _encode(wanted, "response_format").decode()
+    raise BadRequest(
+        "response_format.type must be text, json_object, json_schema or structural_tag",
+        param="response_format.type",
+    )
+
+
+def _schema_of(holder: object, pause: Pause) -> str:
+    where = "response_format.json_schema"
+    if not isinstance(holder, dict):
+        raise BadRequest(f"{where} must be an object with a schema", param=where)
+    if not isinstance(holder.get("strict"), bool | None):
+        raise BadRequest(f"{where}.strict must be true or false", param=f"{where}.strict")
+    where += ".schema"
+    schema = holder.get("schema")
+    if not isinstance(schema, dict):
+        raise BadRequest(f"{where} must be an object", param=where)
+    encoded = _encode(schema, where)
+    return (_checked if len(encoded) <= _LONGEST_KEPT else _checked.__wrapped__)(
+        encoded, where, pause
+    )
+
+
+@lru_cache(maxsize=32)
+def _checked(encoded: bytes, where: str, pause: Pause) -> str:
+    """A schema as engines take it."""
+    check_size(encoded, where)
+    schema = msgspec.json.decode(encoded)
+    real = with_real_types(schema)
+    if len(encoded) > LONG:
+        pause()
+    check_is_schema(real, where)
+    check_constrains(real, where, pause)
+    return (encoded if real is schema else msgspec.json.encode(real)).decode()
+
+
+def _encode(value: object, where: str) -> bytes:
+    try:
+        return msgspec.json.encode(value)
+    except RecursionError as exc:
+        raise BadRequest(f"{where} is nested too deeply", param=where) from exc
+    except UnicodeEncodeError as exc:
+        raise BadRequest(f"{where} holds text that is not Unicode: {exc}", param=where) from exc
