@@ -192,7 +192,7 @@ def test_a_tokenizer_without_a_table_places_tokens_as_well() -> None:
 def test_others_get_their_turn_while_many_prompts_are_read() -> None:
     # Each of these takes many times the turn that a request has.
     pauses: list[None] = []
-    read(["a" * 200] * 2000, most=2000, pauses=pauses)
+    read(["a" * 90] * 4000, most=4000, pauses=pauses)
     assert pauses
     pauses.clear()
     shown(RawPrompt(memoryview(bytes_of([5] * 1_000_000)).cast("I")), pauses=pauses)
