@@ -99,6 +99,11 @@ cdef class OutputParser:
         self.program.close()
         return reasons or self.answer.reasoning.size > before
 
+    def close(self):
+        """Ends it without a last word: what it holds and what holds it are let go."""
+        self.operation = None
+        self.program.close()
+
     cdef bint feed_token(self, bytes text) except -1:
         """Takes the text of one more token; returns whether any of it is reasoning.
 

@@ -2,9 +2,9 @@ from collections.abc import Callable
 
 from sglrouter._fast.chunked import BodyWriter
 from sglrouter._fast.detok import Detokenizer
+from sglrouter._fast.framer import Framer
 from sglrouter._fast.parse import OutputParser
 from sglrouter._fast.scan import StopMatcher
-from sglrouter._fast.sse import Framer
 from sglrouter._fast.wire import GenerateReader
 
 class Sink: ...

@@ -10,10 +10,10 @@ shares the sink's parts, and so goes on where the sink has stopped.
 
 from sglrouter._fast.chunked cimport BodyWriter, monotonic
 from sglrouter._fast.detok cimport Detokenizer
+from sglrouter._fast.framer cimport Framer
 from sglrouter._fast.operations cimport TO_CONTENT, TO_REASONING
 from sglrouter._fast.parse cimport OutputParser
 from sglrouter._fast.scan cimport StopMatcher
-from sglrouter._fast.sse cimport ChunkFramer, Framer
 from sglrouter._fast.wire cimport GenerateReader
 
 
@@ -35,7 +35,7 @@ cdef class TextSink(Sink):
     Args:
         reader, decoder, matcher: The parts of the choice's Sample.
         parser: Splits its text; None if all of it is content.
-        framer: Frames its text; a ChunkFramer where there is a parser.
+        framer: Makes events of its text.
         writer: Writes to the client; other choices may use it, too.
         on_trouble: Called when the client does not take what was written, or `failure`
             is set: somebody else must go on.
@@ -50,7 +50,6 @@ cdef class TextSink(Sink):
     cdef StopMatcher matcher
     cdef OutputParser parser
     cdef Framer framer
-    cdef ChunkFramer chunk_framer
     cdef BodyWriter writer
     cdef object on_trouble
     cdef readonly double heard_at
@@ -71,8 +70,6 @@ cdef class TextSink(Sink):
         self.matcher = matcher
         self.parser = parser
         self.framer = framer
-        if parser is not None:
-            self.chunk_framer = framer
         self.writer = writer
         self.on_trouble = on_trouble
 
@@ -120,7 +117,6 @@ cdef class TextSink(Sink):
             texts: What each token has of it; None if there is but one.
         """
         cdef int kind = TO_CONTENT
-        cdef bytes events
         cdef Py_ssize_t reasons
         if self.parser is not None:
             kind = self.parser.passes(text)
@@ -128,7 +124,7 @@ cdef class TextSink(Sink):
             return self.framer.content(text)
         if kind == TO_REASONING:
             self.reader.reasoning_seen = self.reader.received
-            return self.chunk_framer.reasoning(text)
+            return self.framer.reasoning(text)
         if self.parser._settled:
             self.parser.feed(text)
         else:
@@ -138,14 +134,7 @@ cdef class TextSink(Sink):
             if reasons:
                 self.reader.reasoning_seen = self.reader.received - len(texts) + reasons
         content, reasoning, calls = self.parser.take()
-        events = b""
-        if reasoning:
-            events += self.chunk_framer.reasoning(reasoning)
-        if content:
-            events += self.framer.content(content)
-        for call in calls:
-            events += self.chunk_framer.call(call)
-        return events
+        return self.framer.delta(content, reasoning, calls)
 
     def feed(self, list messages not None):
         """Takes all of `messages`, or none and returns False."""

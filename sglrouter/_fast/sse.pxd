@@ -1,4 +1,7 @@
-cdef class Framer:
+from sglrouter._fast.framer cimport Framer
+
+
+cdef class ChoiceFramer(Framer):
     cdef bytes head
     cdef bytes content_head
     cdef bytes content_tail      # up to the logprobs
@@ -12,15 +15,11 @@ cdef class Framer:
     cdef bytes _tail(self, bytes logprobs)
     cdef bytes _end(self, str reason, object matched_stop)
     cdef int _begin_content(self, bytes before, bytes after) except -1
-    cpdef bytes content(self, bytes text, bytes logprobs=*)
 
 
-cdef class TextFramer(Framer):
+cdef class TextFramer(ChoiceFramer):
     pass
 
 
-cdef class ChunkFramer(Framer):
+cdef class ChunkFramer(ChoiceFramer):
     cdef list reasoning_heads    # one for each field
-
-    cpdef bytes reasoning(self, bytes text, bytes logprobs=*)
-    cpdef bytes call(self, tuple delta, bytes logprobs=*)

@@ -130,7 +130,7 @@ cdef bytes CLOSING = b"}]}\n\n"
 cdef bytes CLOSING_WITHOUT_USAGE = b'}],"usage":null}\n\n'
 
 
-cdef class Framer:
+cdef class ChoiceFramer(Framer):
     """The events of one choice of one completion, as far as they are plain text.
 
     Args:
@@ -200,7 +200,7 @@ cdef class Framer:
         )
 
 
-cdef class TextFramer(Framer):
+cdef class TextFramer(ChoiceFramer):
     """The text_completion events of one choice; see Framer."""
 
     def __cinit__(
@@ -209,12 +209,12 @@ cdef class TextFramer(Framer):
         self._begin(b"text_completion", completion_id, created, model, index, usage)
         self._begin_content(b'"text":"', b'",')
 
-    def finish(self, str reason not None, matched_stop=None):
+    cpdef bytes finish(self, str reason, object matched_stop=None):
         """The last chunk: why the sample ended, and at which stop token or string."""
         return self.head + b'"text":"",' + self._end(reason, matched_stop)
 
 
-cdef class ChunkFramer(Framer):
+cdef class ChunkFramer(ChoiceFramer):
     """The chat.completion.chunk events of one choice; see Framer.
 
     Args:
@@ -277,6 +277,6 @@ cdef class ChunkFramer(Framer):
             ) % (number, json_string(call_id.encode()), json_string(name.encode()))
         return _wrap(self.head + head, arguments, b'"}}]},' + self._tail(logprobs))
 
-    def finish(self, str reason not None, matched_stop=None):
+    cpdef bytes finish(self, str reason, object matched_stop=None):
         """The last chunk: why the sample ended, and at which stop token or string."""
         return self.head + b"}," + self._end(reason, matched_stop)

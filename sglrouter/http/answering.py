@@ -6,8 +6,8 @@ import falcon
 
 from sglrouter.http.client import answer as answer_with
 from sglrouter.http.client import client_of, watching
+from sglrouter.http.event_stream import event_stream
 from sglrouter.http.request_id import request_id_of
-from sglrouter.http.streaming import EventStream
 from sglrouter.serving.answer import Answer
 
 
@@ -27,14 +27,13 @@ def respond(req: falcon.Request, resp: falcon.Response, answer: Answer, heartbea
     if answer.ignored:
         resp.set_header("X-Sglrouter-Ignored", ",".join(answer.ignored))
     if answer.streams:
-        events = EventStream(
+        resp.stream = event_stream(
             answer, heartbeat=heartbeat, client=client, request_id=request_id_of(req)
         )
         resp.content_type = "text/event-stream; charset=utf-8"
         resp.set_header("Cache-Control", "no-cache")
         # nginx and its kin must pass each event on as it comes.
         resp.set_header("X-Accel-Buffering", "no")
-        resp.stream = events
         return
     with watching(client, answer.generation.end_early):
         body = answer.collect()

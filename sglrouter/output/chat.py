@@ -71,7 +71,7 @@ class ChatStream:
 
     def begin(self) -> bytes:
         """The first chunk of every choice."""
-        return self._counted([framer.role() for framer in self._framers])
+        return self._counted(b"".join([framer.role() for framer in self._framers]))
 
     def feed(self, index: int, messages: Sequence[bytes]) -> bytes:
         """Takes messages of one sample; returns the events they make, maybe none."""
@@ -79,25 +79,16 @@ class ChatStream:
         content, reasoning, calls, entries = choice.feed(messages)
         # They go with whatever their tokens have come to, even if that is nothing yet.
         logprobs = _encode(_logprobs(entries, self._piece)) if entries else None
-        events: list[bytes] = []
-        if reasoning:
-            events.append(framer.reasoning(reasoning, logprobs))
-            logprobs = None
-        if content or (logprobs and not calls):
-            events.append(framer.content(content, logprobs))
-            logprobs = None
-        for call in calls:
-            events.append(framer.call(call, logprobs))
-            logprobs = None
+        events = framer.delta(content, reasoning, calls, logprobs)
         reason = choice.finish_reason
         if reason is not None:
-            events.append(framer.finish(reason, choice.matched_stop))
+            events += framer.finish(reason, choice.matched_stop)
         return self._counted(events)
 
-    def _counted(self, events: list[bytes]) -> bytes:
+    def _counted(self, events: bytes) -> bytes:
         if self._continuous_usage:
-            events = with_usage(events, _usage(self._choices))
-        return b"".join(events)
+            return with_usage(events, _usage(self._choices))
+        return events
 
     def sink(
         self, index: int, writer: BodyWriter, on_trouble: Callable[[], None]
@@ -120,6 +111,11 @@ class ChatStream:
     def fail(error: RouterError) -> bytes:
         """The last events of a completion that broke: clients look for `error`."""
         return error_events(error)
+
+    def close(self) -> None:
+        """Lets go of what its choices hold."""
+        for choice in self._choices:
+            choice.close()
 
 
 class _Gathered:
@@ -192,6 +188,11 @@ class ChatCompletion:
                 "usage": _usage(self._choices),
             }
         )
+
+    def close(self) -> None:
+        """Lets go of what its choices hold."""
+        for choice in self._choices:
+            choice.close()
 
     def _choice(self, index: int) -> dict[str, Any]:
         choice, gathered = self._choices[index], self._gathered[index]

@@ -9,13 +9,10 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from sglrouter._fast.chunked import BodyWriter
+from sglrouter._fast.framer import CallDelta, Framer
 from sglrouter._fast.parse import OutputParser
 from sglrouter._fast.sink import TextSink
-from sglrouter._fast.sse import ChunkFramer
 from sglrouter.output.sample import Sample, TokenLogprob
-
-# (number, id, name, arguments), with id and name None but for the first piece of a call.
-CallDelta = tuple[int, str | None, str | None, bytes]
 
 
 class Piece(NamedTuple):
@@ -101,6 +98,11 @@ class Choice:
                     self._kept, self._stream_reasoning = [reasoning], True
         return content, reasoning
 
+    def close(self) -> None:
+        """Lets go of what it holds: of an answer that is not seen to its end."""
+        if self._parser is not None:
+            self._parser.close()
+
     @property
     def finish_reason(self) -> str | None:
         """Why it ended, once it has: a call that was delivered is why, one that was cut is not."""
@@ -115,7 +117,7 @@ class Choice:
         return None if self.finish_reason == "tool_calls" else self.sample.matched_stop
 
     def sink(
-        self, framer: ChunkFramer, writer: BodyWriter, on_trouble: Callable[[], None]
+        self, framer: Framer, writer: BodyWriter, on_trouble: Callable[[], None]
     ) -> TextSink | None:
         """The short way for most of its messages; None where all have to go through feed()."""
         if self._first_call_only or self._never_empty or not self._stream_reasoning:

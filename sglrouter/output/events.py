@@ -30,10 +30,10 @@ def usage_event(head: Mapping[str, Any], usage: Mapping[str, Any]) -> bytes:
     return event({**head, "choices": [], "usage": usage})
 
 
-def with_usage(events: list[bytes], usage: Mapping[str, Any]) -> list[bytes]:
+def with_usage(events: bytes, usage: Mapping[str, Any]) -> bytes:
     """Events of chunks, each with token counts in it."""
-    counts = b',"usage":' + _encode(usage) + b"}\n\n"
-    return [each.removesuffix(b"}\n\n") + counts for each in events]
+    # Nothing but the end of an event has a line end: in JSON they are escaped.
+    return events.replace(b"}\n\n", b',"usage":' + _encode(usage) + b"}\n\n")
 
 
 def error_events(error: RouterError) -> bytes:

@@ -235,6 +235,9 @@ class NativeStream:
         """The last events of an answer that broke."""
         return error_events(error)
 
+    def close(self) -> None:
+        """Nothing is held that outlives it."""
+
 
 class NativeBody:
     """Gathers a request's samples into one response; see NativeStream."""
@@ -249,6 +252,9 @@ class NativeBody:
     def feed(self, index: int, messages: Sequence[bytes]) -> None:
         """Takes messages of one sample."""
         self._outputs[index].feed(messages)
+
+    def close(self) -> None:
+        """Nothing is held that outlives it."""
 
     def body(self) -> bytes:
         """The response, once every sample is complete."""

@@ -15,10 +15,10 @@ from typing import NamedTuple, TypeVar
 
 from sglrouter._fast.chunked import BodyWriter
 from sglrouter._fast.detok import Detokenizer
+from sglrouter._fast.framer import Framer
 from sglrouter._fast.parse import OutputParser
 from sglrouter._fast.scan import StopMatcher
 from sglrouter._fast.sink import TextSink
-from sglrouter._fast.sse import Framer
 from sglrouter._fast.wire import GenerateReader
 from sglrouter.errors import EngineError, RouterError, from_engine_response
 from sglrouter.output.detokenizer import DetokenizerFactory

@@ -173,32 +173,28 @@ class TextStream:
 
     def begin(self) -> bytes:
         """The prompts, as far as they are echoed at once."""
-        events = []
+        events = b""
         for index, choice in enumerate(self._choices):
             text = choice.begin()
             if text:
-                events.append(self._counted(index, [self._framers[index].content(text)]))
-        return b"".join(events)
+                events += self._counted(index, self._framers[index].content(text))
+        return events
 
     def feed(self, index: int, messages: Sequence[bytes]) -> bytes:
         """Takes messages of one sample; returns the events they make, maybe none."""
         choice, framer = self._choices[index], self._framers[index]
         text, entries = choice.feed(messages)
-        events = []
-        if entries:
-            # They go with whatever their tokens have come to, even if that is nothing yet.
-            events.append(framer.content(text, _encode(text_logprobs(entries, self._piece))))
-        elif text:
-            events.append(framer.content(text))
+        logprobs = _encode(text_logprobs(entries, self._piece)) if entries else None
+        events = framer.delta(text, b"", [], logprobs)
         reason = choice.sample.finish_reason
         if reason is not None:
-            events.append(framer.finish(reason, choice.sample.matched_stop))
+            events += framer.finish(reason, choice.sample.matched_stop)
         return self._counted(index, events)
 
-    def _counted(self, index: int, events: list[bytes]) -> bytes:
+    def _counted(self, index: int, events: bytes) -> bytes:
         if self._continuous_usage:
-            events = with_usage(events, usage_of([self._choices[index].sample.usage]))
-        return b"".join(events)
+            return with_usage(events, usage_of([self._choices[index].sample.usage]))
+        return events
 
     def sink(
         self, index: int, writer: BodyWriter, on_trouble: Callable[[], None]
@@ -221,6 +217,9 @@ class TextStream:
     def fail(error: RouterError) -> bytes:
         """The last events of a completion that broke."""
         return error_events(error)
+
+    def close(self) -> None:
+        """Nothing is held that outlives it."""
 
 
 class TextCompletion:
@@ -260,6 +259,9 @@ class TextCompletion:
         self._texts[index].append(text)
         for some in in_slices(logprobs, self._pause):
             self._logprobs[index].extend(text_logprobs(some, self._piece))
+
+    def close(self) -> None:
+        """Nothing is held that outlives it."""
 
     def body(self) -> bytes:
         """The response, once every sample is complete."""

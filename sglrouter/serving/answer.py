@@ -39,6 +39,9 @@ class EventRenderer(Protocol):
     def fail(self, error: RouterError) -> bytes:
         """The last events of an answer that broke."""
 
+    def close(self) -> None:
+        """Lets go of what it holds."""
+
 
 class BodyRenderer(Protocol):
     """Gathers an answer's messages into one body."""
@@ -48,6 +51,9 @@ class BodyRenderer(Protocol):
 
     def body(self) -> bytes:
         """The body, once every sample is complete."""
+
+    def close(self) -> None:
+        """Lets go of what it holds."""
 
 
 class Answer:
@@ -109,11 +115,11 @@ class Answer:
                         self._samples[index].abort()
                     self._body.feed(index, messages)
                     self._note_end(index)
-        except RouterError as failure:
-            blamed(failure, self._grammar)
+        except BaseException as exc:
+            self.close()
+            if isinstance(exc, RouterError):
+                blamed(exc, self._grammar)
             raise
-        finally:
-            generation.cancel()
         return self._body.body()
 
     def begin(self) -> bytes:
@@ -176,6 +182,13 @@ class Answer:
         self.ended = True
         self.generation.cancel()
         return self._renderer.fail(error)
+
+    def close(self) -> None:
+        """Stops what still runs, whoever asked for it; nothing more will be told."""
+        self.generation.cancel()
+        renderer = self._events or self._body
+        if renderer is not None:
+            renderer.close()
 
     def divert(self, writer: BodyWriter, on_trouble: Callable[[], None]) -> list[TextSink]:
         """Has plain text written without us; returns what writes it."""

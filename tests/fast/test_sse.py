@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from sglrouter._fast.sse import ChunkFramer, Framer, TextFramer, escape_line_ends, json_string
+from sglrouter._fast.sse import ChunkFramer, TextFramer, escape_line_ends, json_string
 from tests.fast.reference import chunk_event, read_event
 
 LINE_ENDS = "\u0085\u2028\u2029"
@@ -174,10 +174,6 @@ def test_every_chunk_says_that_another_has_the_usage() -> None:
         event = read_event(chunk)
         assert list(event)[-2:] == ["choices", "usage"]
         assert event["usage"] is None
-
-
-def test_a_framer_of_no_kind_frames_nothing() -> None:
-    assert Framer().content(b"a") == b"a"
 
 
 @given(texts)

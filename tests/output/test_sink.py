@@ -14,12 +14,15 @@ from hypothesis import strategies as st
 
 from sglrouter._fast.chunked import BodyWriter
 from sglrouter._fast.detok import Detokenizer
+from sglrouter._fast.framer import CallDelta, Framer
 from sglrouter._fast.parse import OutputParser
 from sglrouter._fast.sink import TextSink
-from sglrouter._fast.sse import ChunkFramer, TextFramer
+from sglrouter._fast.sse import ChunkFramer
 from sglrouter._fast.wire import GenerateReader
+from sglrouter.families.program import Tools
 from sglrouter.families.reading import Reading
 from sglrouter.families.reasoning import REASONING_FORMATS
+from sglrouter.families.registry import choose_formats
 from sglrouter.output.chat import ChatStream
 from sglrouter.output.choice import Choice
 from sglrouter.output.detokenizer import DetokenizerFactory
@@ -171,16 +174,58 @@ def test_a_batch_that_is_not_all_text_is_left_whole(last: bytes) -> None:
         assert text_of(made.received()) == (FACTORY.piece(41) + FACTORY.piece(42)).decode()
 
 
-def test_calls_cannot_be_framed_as_a_text_completion() -> None:
-    parser = Reading(reasoning=REASONING_FORMATS["qwen3"]).parser()
-    assert parser is not None
-    decoder = FACTORY.new(skip_special=True, stop_ids=())
-    assert isinstance(decoder, Detokenizer)
-    framer = TextFramer("cmpl-1", 7, "m", 0)
-    with pytest.raises(TypeError):
-        TextSink(
-            GenerateReader(), decoder, None, parser, framer, BodyWriter(0, False), lambda: None
-        )
+class Toy(Framer):
+    """Another API: a line for each piece."""
+
+    def content(self, text: bytes, logprobs: bytes | None = None) -> bytes:
+        assert logprobs is None
+        return b"content %b\n" % text.hex().encode()
+
+    def reasoning(self, text: bytes, logprobs: bytes | None = None) -> bytes:
+        assert logprobs is None
+        return b"reasoning %b\n" % text.hex().encode()
+
+    def call(self, delta: CallDelta, logprobs: bytes | None = None) -> bytes:
+        assert logprobs is None
+        return b"arguments-%d %b\n" % (delta[0], delta[3].hex().encode())
+
+
+def by_kind(lines: bytes) -> dict[str, bytes]:
+    """The pieces of each kind, joined."""
+    pieces: dict[str, bytes] = {}
+    for line in lines.decode().splitlines():
+        kind, piece = line.split(" ")
+        pieces[kind] = pieces.get(kind, b"") + bytes.fromhex(piece)
+    return pieces
+
+
+TOY_ANSWER = (
+    '<think>hello</think>\n\n world <tool_call>\n{"name": "f", "arguments": {"a": 1}}\n</tool_call>'
+)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 1000])
+def test_a_framer_of_another_api_gets_what_ours_get(size: int) -> None:
+    ids = TOKENIZER.encode(TOY_ANSWER, add_special_tokens=False).ids
+    tools = Tools([{"type": "function", "function": {"name": "f", "parameters": {}}}])
+    reading = Reading(
+        reasoning=REASONING_FORMATS["qwen3"],
+        calls=choose_formats("hermes", "", "", ()).calls,
+        tools=tools,
+    )
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        decoder = FACTORY.new(skip_special=True, stop_ids=())
+        assert isinstance(decoder, Detokenizer)
+        writer = BodyWriter(ours.fileno(), False)
+        parser = reading.parser()
+        sink = TextSink(GenerateReader(), decoder, None, parser, Toy(), writer, lambda: None)
+        for start in range(0, len(ids), size):
+            cut = ids[start : start + size]
+            assert sink.feed([messages.chunk(cut, start + len(cut))])
+        assert sink.failure is None
+        written = by_kind(theirs.recv(1 << 20))
+    assert written == {"reasoning": b"hello", "content": b"\n\n world ", "arguments-0": b'{"a": 1}'}
 
 
 def test_after_a_stop_string_nothing_is_taken() -> None:

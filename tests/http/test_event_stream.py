@@ -16,7 +16,10 @@ from sglrouter._proto import scheduler as pb
 from sglrouter.engines.channel.channel import Status
 from sglrouter.engines.generation import Generation
 from sglrouter.errors import ClientGone, EngineError, RouterError
-from sglrouter.http.streaming import HEARTBEAT, EventStream
+from sglrouter.http.event_source import HEARTBEAT
+from sglrouter.http.event_stream import event_stream
+from sglrouter.http.pulled import PulledStream
+from sglrouter.http.pushed import PushedStream
 from sglrouter.output.chat import ChatStream
 from sglrouter.output.choice import Choice
 from sglrouter.output.detokenizer import DetokenizerFactory
@@ -130,12 +133,12 @@ def open_stream(
     *,
     heartbeat: float = 10.0,
     stream_class: type[ChatStream] = ChatStream,
-) -> EventStream:
+) -> PushedStream | PulledStream:
     choices = [Choice(Sample(detokenizers))]
     generation = Generation([call], call.arrived, first_timeout=LONG, idle_timeout=LONG)
     stream = stream_class(Head("id", 1, "m"), choices, detokenizers.piece)
     answer = Answer([choice.sample for choice in choices], generation, events=stream)
-    return EventStream(answer, heartbeat=heartbeat, client=client)
+    return event_stream(answer, heartbeat=heartbeat, client=client)
 
 
 @pytest.mark.parametrize("direct", [False, True])

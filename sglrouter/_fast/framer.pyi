@@ -1,0 +1,16 @@
+from typing import TypeAlias
+
+CallDelta: TypeAlias = tuple[int, str | None, str | None, bytes]
+
+class Framer:
+    def content(self, text: bytes, logprobs: bytes | None = None) -> bytes: ...
+    def reasoning(self, text: bytes, logprobs: bytes | None = None) -> bytes: ...
+    def call(self, delta: CallDelta, logprobs: bytes | None = None) -> bytes: ...
+    def finish(self, reason: str, matched_stop: int | str | None = None) -> bytes: ...
+    def delta(
+        self,
+        content: bytes,
+        reasoning: bytes,
+        calls: list[CallDelta],
+        logprobs: bytes | None = None,
+    ) -> bytes: ...

@@ -1,0 +1,59 @@
+"""The body of a streaming response: pushed where that can be, else pulled.
+
+What goes wrong in one stream is kept in it and ends that stream alone.
+"""
+
+from __future__ import annotations
+
+from sglrouter.http.client import Client
+from sglrouter.http.event_source import EventSource
+from sglrouter.http.pulled import PulledStream
+from sglrouter.http.pushed import PushedStream
+from sglrouter.serving.answer import Answer
+
+
+def event_stream(
+    answer: Answer,
+    *,
+    heartbeat: float,
+    client: Client | None = None,
+    request_id: str = "-",
+) -> PushedStream | PulledStream:
+    """Opens the stream of an answer.
+
+    Args:
+        answer: Makes the events.
+        heartbeat: Seconds of silence after which a comment is sent.
+        client: The client, if it can be written to directly.
+        request_id: What log lines call the request.
+
+    Raises:
+        RouterError: The engine failed at once, or the client has left; no response has
+            begun.
+    """
+    source = EventSource(answer, heartbeat, request_id)
+    if client is None:
+        return PulledStream(source, _first(source))
+    generation = answer.generation
+    client.watch(generation.end_early, generation.nudge)
+    try:
+        first = _first(source)
+        # Where the channel calls back. Until the response begins, what arrives is left there.
+        if generation.listen(_wait_for_the_response):
+            return PushedStream(source, first, client)
+    except BaseException:
+        client.unwatch()
+        raise
+    return PulledStream(source, first, client)
+
+
+def _first(source: EventSource) -> bytes:
+    try:
+        return source.open()
+    except BaseException:
+        source.close()
+        raise
+
+
+def _wait_for_the_response() -> None:
+    pass
