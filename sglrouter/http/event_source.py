@@ -42,9 +42,13 @@ class EventSource:
             RouterError: The engine failed at once, or the client has left: no response is
                 to begin.
         """
-        events, error = self._wait()
-        if error is not None and not events:
-            raise error
+        try:
+            events, error = self._wait()
+            if error is not None and not events:
+                raise error
+        except BaseException:
+            self.close()
+            raise
         events = self.answer.begin() + events
         return events if error is None else events + self.fail(error)
 

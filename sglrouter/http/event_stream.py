@@ -33,27 +33,6 @@ def event_stream(
     """
     source = EventSource(answer, heartbeat, request_id)
     if client is None:
-        return PulledStream(source, _first(source))
-    generation = answer.generation
-    client.watch(generation.end_early, generation.nudge)
-    try:
-        first = _first(source)
-        # Where the channel calls back. Until the response begins, what arrives is left there.
-        if generation.listen(_wait_for_the_response):
-            return PushedStream(source, first, client)
-    except BaseException:
-        client.unwatch()
-        raise
-    return PulledStream(source, first, client)
-
-
-def _first(source: EventSource) -> bytes:
-    try:
-        return source.open()
-    except BaseException:
-        source.close()
-        raise
-
-
-def _wait_for_the_response() -> None:
-    pass
+        return PulledStream(source, source.open())
+    stream = PushedStream(source, client)
+    return stream if stream.open() else PulledStream(source, stream.first, client)

@@ -45,19 +45,19 @@ class PushedStream(Iterator[bytes]):
     nothing left for the server to write.
 
     Args:
-        source: Where they come from, which is open.
-        first: Its first events.
-        client: The client.
+        source: Where they come from.
+        client: The client, which is watched from now on.
 
     Attributes:
+        first: The first events, once it is open.
         state: Who does what now.
     """
 
-    def __init__(self, source: EventSource, first: bytes, client: Client) -> None:
+    def __init__(self, source: EventSource, client: Client) -> None:
         self._source = source
         self._answer = source.answer
         self._generation = source.answer.generation
-        self._first = first
+        self.first = b""
         self._client = client
         self._wake = self._generation.arrived
         self._trouble: Exception | None = None
@@ -65,6 +65,24 @@ class PushedStream(Iterator[bytes]):
         self._written_at = 0.0
         self.state = State.UNSENT
         client.watch(self._on_end, self._ping)
+
+    def open(self) -> bool:
+        """Waits for the first events; returns whether it can go on.
+
+        It cannot over a channel that does not call back. Its client stays watched, as far
+        as that goes for a stream of which nothing is sent from here.
+
+        Raises:
+            RouterError: The engine failed at once, or the client has left; no response is
+                to begin.
+        """
+        try:
+            self.first = self._source.open()
+        except BaseException:
+            self._client.unwatch()
+            raise
+        # Until the response begins, what arrives is left where it is.
+        return self._generation.listen(self._on_news)
 
     def __iter__(self) -> Self:
         return self
@@ -75,8 +93,7 @@ class PushedStream(Iterator[bytes]):
         Raises:
             OSError: The client is gone.
         """
-        self._generation.listen(self._on_news)
-        self._send(self._first)
+        self._send(self.first)
         self._divert()
         self._pump_safely()
         while self.state is not State.OVER:
