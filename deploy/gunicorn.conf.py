@@ -8,7 +8,7 @@ import os
 import sys
 
 # gunicorn has put the working folder first: the source, not compiled, would hide what is
-# installed. sglrouter.gunicorn_conf puts it last.
+# installed. sglrouter.server.gunicorn_conf puts it last.
 sys.path[:] = [path for path in sys.path if path not in ("", os.getcwd())]
 
-from sglrouter.gunicorn_conf import *  # noqa: E402, F403
+from sglrouter.server.gunicorn_conf import *  # noqa: E402, F403

@@ -8,6 +8,7 @@ cannot cross a fork, the connections to the engines, is made on first use.
 from __future__ import annotations
 
 import logging
+import threading
 from typing import Any
 
 import falcon
@@ -27,14 +28,22 @@ from sglrouter.model import Model, load_model
 from sglrouter.offload import Offload, in_a_thread
 from sglrouter.prompt.conversation import NO_TEMPLATE
 from sglrouter.server.memory import Trimming, give_back_memory
+from sglrouter.server.siblings import Siblings
 from sglrouter.serving.service import Service
 from sglrouter.setting_sources import load_settings
 
 logger = logging.getLogger(__name__)
 
 
+# Seconds at the end of a worker for telling the engines of calls that were cancelled last.
+_LAST_WORDS = 1.0
+
+
 class Router(falcon.App[falcon.Request, falcon.Response]):
-    """The WSGI application, and what its worker must look after.
+    """The WSGI application, from what a process needs before its first request to its end.
+
+    It is made in gunicorn's master. There prepare() and dismantle() are called, and in each
+    worker start() and stop().
 
     Attributes:
         settings: As given.
@@ -54,13 +63,42 @@ class Router(falcon.App[falcon.Request, falcon.Response]):
         self.settings = settings
         self.model = model
         self.pool = pool
+        self.large_request = Trimming(in_a_thread).after
         failures.install(self)
-        model.prompts.encoder.run = Offload(settings.tokenizer_threads)
-        service = Service(settings, model, pool, let_others_go_on)
-        self.large_request = service.large_request = Trimming(in_a_thread).after
+        service = Service(settings, model, pool, let_others_go_on, self.large_request)
         self.running = service.running
+        self._siblings: Siblings | None = None
         for route in routes(service):
             self.add_route(route.path, route.resource, suffix=route.suffix)
+
+    def prepare(self) -> None:
+        """In the master: makes the place where workers find each other."""
+        try:
+            self._siblings = Siblings(Siblings.make_folder())
+        except OSError as exc:
+            logger.warning("workers cannot find each other: %s", exc)
+
+    def dismantle(self) -> None:
+        """In the master: removes it."""
+        if self._siblings is not None:
+            self._siblings.remove_folder()
+
+    def start(self) -> None:
+        """In a worker: connects to the others, and to the engines, so that no request waits."""
+        if self._siblings is not None:
+            self._siblings.listen(self.running.abort)
+            self.running.share(self._siblings.tell)
+        for engine in self.pool.engines:
+            threading.Thread(target=engine.facts, name="engine-facts", daemon=True).start()
+        self.pool.watch()
+
+    def stop(self) -> None:
+        """In a worker: ends all of these."""
+        if self._siblings is not None:
+            self._siblings.close()
+        # What clients have left shall not go on for nobody.
+        self.pool.settle(_LAST_WORDS)
+        self.pool.close()
 
 
 def create_app(settings: Settings | None = None) -> Router:
@@ -73,7 +111,9 @@ def create_app(settings: Settings | None = None) -> Router:
         ConfigError: A setting or a model file is wrong.
     """
     settings = load_settings() if settings is None else settings
-    model = load_model(settings, model_directory(settings))
+    # Its threads begin with the first long text, which is after the fork.
+    run = Offload(settings.tokenizer_threads)
+    model = load_model(settings, model_directory(settings), run)
     give_back_memory()
     rendering = model.prompts.rendering
     if rendering == "none":

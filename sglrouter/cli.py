@@ -124,7 +124,14 @@ def _serve(args: argparse.Namespace) -> NoReturn:
     os.execv(  # noqa: S606
         sys.executable,
         # -P: what lies in the working folder is nobody's module.
-        [sys.executable, "-P", "-m", "sglrouter.server", "-c", "python:sglrouter.gunicorn_conf"],
+        [
+            sys.executable,
+            "-P",
+            "-m",
+            "sglrouter.server",
+            "-c",
+            "python:sglrouter.server.gunicorn_conf",
+        ],
     )
 
 

@@ -13,7 +13,7 @@ from sglrouter.families.reading import Reading
 from sglrouter.families.registry import ModelFormats, choose_formats
 from sglrouter.output.detokenizer import DetokenizerFactory
 from sglrouter.prompt.conversation import PromptBuilder, PromptOptions
-from sglrouter.prompt.encoder import Encoder, ReferenceLibrary
+from sglrouter.prompt.encoder import Encoder, ReferenceLibrary, Run, in_place
 from sglrouter.prompt.encodings.choice import encoding
 from sglrouter.prompt.fast_tokenizer import fast_library
 from sglrouter.prompt.longest_token import longest_token
@@ -65,12 +65,13 @@ def _template_source(settings: Settings, files: ModelFiles) -> str:
     return "\n".join(sources.values())
 
 
-def load_model(settings: Settings, directory: Path) -> Model:
+def load_model(settings: Settings, directory: Path, run: Run = in_place) -> Model:
     """Loads a model's tokenizer, template and facts.
 
     Args:
         settings: Names and overrides.
         directory: The folder with the model's files.
+        run: Runs the encoding of a long text, beside others where that can be.
 
     Raises:
         ConfigError: A file is missing or wrong.
@@ -86,6 +87,7 @@ def load_model(settings: Settings, directory: Path) -> Model:
         fast or ReferenceLibrary(tokenizer),
         ends_of(tokenizer),
         longest_token(tokenizer, vocabulary),
+        run,
     )
     detokenizers = DetokenizerFactory(tokenizer)
     vocab_size = files.vocab_size or vocabulary_size(vocabulary)

@@ -13,7 +13,7 @@ import gevent
 import pytest
 
 from sglrouter.offload import Offload
-from sglrouter.prompt.encoder import Encoder, Library, ReferenceLibrary
+from sglrouter.prompt.encoder import Encoder, Library, ReferenceLibrary, in_place
 from sglrouter.prompt.fast_tokenizer import fast_library
 from sglrouter.prompt.tokenizer import read_tokenizer
 from tests.patience import PATIENCE
@@ -30,10 +30,8 @@ def test_the_loop_goes_on_while_a_long_prompt_is_encoded(tiny_model: Path) -> No
     text = "".join(f"{i * 7919 % 1_000_003:x} words to cut " for i in range(40_000))
     for library in both_libraries(tiny_model):
         expected = Encoder(library).encode(text).tolist()
-        for run, goes_on in ((Offload(1), True), (None, False)):
-            encoder = Encoder(library)
-            if run is not None:
-                encoder.run = run
+        for run, goes_on in ((Offload(1), True), (in_place, False)):
+            encoder = Encoder(library, run=run)
             ticks = 0
             running = True
 

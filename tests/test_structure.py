@@ -24,9 +24,9 @@ MAY_IMPORT = {
     "serving": {
         *("_fast", "schema", "prompt", "families", "output", "model", "engines", "request"),
     },
-    "client": {"engines", "serving", "model", "offload", "setting_sources"},
+    "client": {"engines", "serving", "model", "prompt", "offload", "setting_sources"},
     "http": {"_fast", "schema", "families", "engines", "output", "model", "serving"},
-    "server": {"_fast", "http"},
+    "server": {"_fast", "http", "setting_sources"},
     "sim": {"_proto"},
 }
 # Event loop, transport and web framework stay outside these.

@@ -29,6 +29,7 @@ from sglrouter.engines.fleet.pool import Pool
 from sglrouter.engines.tokenizer_fetch import model_directory
 from sglrouter.errors import BadRequest, ConfigError, RouterError
 from sglrouter.model import load_model
+from sglrouter.prompt.encoder import Run, in_place
 from sglrouter.serving.answer import Answer
 from sglrouter.serving.chat import ChatServing
 from sglrouter.serving.service import Service
@@ -127,12 +128,13 @@ class Client:
             window=min(max(buffers.received * _MESSAGE_BYTES, _LEAST_WINDOW), 2**31 - 1),
         )
         connect = connector(settings.channel, options)
-        model = load_model(settings, model_directory(settings))
+        run: Run = in_place
         if is_module_patched("threading"):
             # Elsewhere a long prompt holds up its own thread alone.
             from sglrouter.offload import Offload
 
-            model.prompts.encoder.run = Offload(settings.tokenizer_threads)
+            run = Offload(settings.tokenizer_threads)
+        model = load_model(settings, model_directory(settings), run)
         self._pool = Pool([parse_endpoint(text) for text in settings.engine], connect)
         self._serving = ChatServing(Service(settings, model, self._pool, self._home.pause))
 

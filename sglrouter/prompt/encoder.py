@@ -73,20 +73,24 @@ class Encoder:
         library: What encodes.
         ends: What raw text gets at its ends.
         longest_token: The most characters that one token can stand for; None if unknown.
+        run: Calls a function with a long text and returns its result.
 
     Attributes:
         longest_token: As given.
-        run: Calls a function with a long text and returns its result.
     """
 
     def __init__(
-        self, library: Library, ends: Ends | None = None, longest_token: int | None = None
+        self,
+        library: Library,
+        ends: Ends | None = None,
+        longest_token: int | None = None,
+        run: Run = in_place,
     ) -> None:
         self._library = library
         self._ends = ends or Ends()
         self._offloaded = 0
         self.longest_token = longest_token
-        self.run: Run = in_place
+        self._run = run
 
     def encode(self, text: str) -> memoryview:
         """Encodes a text that holds every special token it needs, as a rendered chat does.
@@ -138,10 +142,10 @@ class Encoder:
         return self._call(self._library.ids, text, self._library.quick)
 
     def _call(self, function: Callable[[str], bytes], text: str, quick: int) -> bytes:
-        if len(text) <= quick or self.run is in_place:
+        if len(text) <= quick or self._run is in_place:
             return function(text)
         self._offloaded += 1
-        return self.run(function, text)
+        return self._run(function, text)
 
 
 def reference_encoder(tokenizer: tokenizers.Tokenizer) -> Encoder:

@@ -49,17 +49,12 @@ def _nobody(_rid: str | None) -> None:
 
 
 class Running:
-    """The requests under way in this process.
-
-    Attributes:
-        tell_others: Called with what abort_everywhere() is called with; set by whoever
-            knows other processes that serve the same clients.
-    """
+    """The requests under way in this process."""
 
     def __init__(self) -> None:
         self._all: set[Generation] = set()
         self._named: dict[str, set[tuple[Generation, int | None]]] = {}
-        self.tell_others: Callable[[str | None], None] = _nobody
+        self._tell_others: Callable[[str | None], None] = _nobody
 
     def __len__(self) -> int:
         return len(self._all)
@@ -95,4 +90,12 @@ class Running:
     def abort_everywhere(self, rid: str | None) -> None:
         """Stops it here and in the other processes; see abort()."""
         self.abort(rid)
-        self.tell_others(rid)
+        self._tell_others(rid)
+
+    def share(self, tell_others: Callable[[str | None], None]) -> None:
+        """Has other processes that serve the same clients told what to abort, too.
+
+        Args:
+            tell_others: Called with what abort_everywhere() is called with.
+        """
+        self._tell_others = tell_others

@@ -52,12 +52,13 @@ class Service:
         model: Model,
         pool: Pool,
         pause: Callable[[], object] = _go_on,
+        large_request: Callable[[int], object] = _is_large,
     ) -> None:
         self.settings = settings
         self.model = model
         self.pool = pool
         self.pause = pause
-        self.large_request: Callable[[int], object] = _is_large
+        self.large_request = large_request
         self.bounds = JsonBounds(settings.max_json_depth, settings.max_json_values)
         self._defaults = SamplingDefaults(model.files.sampling_defaults)
         self.models = Models(settings, model.name)

@@ -119,7 +119,7 @@ def test_long_texts_go_where_run_says(tokenizer: tokenizers.Tokenizer, fast: Fas
         long = "ab " * (library.quick // 3 + 1)
         expected = encoder.encode(long).tolist()
         assert encoder.counts()["offloaded"] == 0
-        encoder.run = run
+        encoder = Encoder(library, run=run)
         encoder.encode(long[: library.quick])
         encoder.encode_raw("short")
         assert calls == []

@@ -80,7 +80,7 @@ def test_others_are_told_what_was_asked_for() -> None:
     running = Running()
     told: list[str | None] = []
     running.abort_everywhere("nobody knows others")
-    running.tell_others = told.append
+    running.share(told.append)
     running.abort("a")
     assert told == []
     running.abort_everywhere("a")

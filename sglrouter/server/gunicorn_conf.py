@@ -20,7 +20,6 @@ monkey.patch_all()
 import gc
 import logging
 import logging.handlers
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +27,6 @@ from sglrouter.config import Settings
 from sglrouter.errors import ConfigError
 from sglrouter.server.log_lines import OneLine
 from sglrouter.server.open_files import allow_open_files
-from sglrouter.server.siblings import Siblings
 from sglrouter.setting_sources import load_settings, unknown_settings
 
 sys.path.append(os.getcwd())
@@ -73,8 +71,6 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 wsgi_app = "sglrouter.app:application()"
 proc_name = "sglrouter"
-# Seconds for telling the engines of calls that were cancelled last.
-_LAST_WORDS = 1.0
 _GC_THRESHOLD = (20_000, 20, 20)
 
 bind = [
@@ -108,22 +104,14 @@ accesslog = _log if _settings.access_log else None
 access_log_format = '%(h)s "%(r)s" %(s)s %(B)s %(D)sus %({x-request-id}o)s'
 
 
-_siblings: Siblings | None = None
+def on_starting(server: Any) -> None:
+    """Gives the application what all workers share."""
+    server.app.wsgi().prepare()
 
 
-def on_starting(_server: Any) -> None:
-    """Makes the place where workers find each other."""
-    global _siblings
-    try:
-        _siblings = Siblings(Siblings.make_folder())
-    except OSError as exc:
-        logging.getLogger(__name__).warning("workers cannot find each other: %s", exc)
-
-
-def on_exit(_server: Any) -> None:
-    """Removes it."""
-    if _siblings is not None:
-        _siblings.remove_folder()
+def on_exit(server: Any) -> None:
+    """Takes it back."""
+    server.app.wsgi().dismantle()
 
 
 def pre_fork(_server: Any, _worker: Any) -> None:
@@ -140,22 +128,11 @@ def pre_fork(_server: Any, _worker: Any) -> None:
 
 
 def post_worker_init(worker: Any) -> None:
-    """Connects to the other workers, and to the engines, so that no request waits for it."""
-    running, pool = worker.application.running, worker.application.pool
-    if _siblings is not None:
-        _siblings.listen(running.abort)
-        running.tell_others = _siblings.tell
-    for engine in pool.engines:
-        threading.Thread(target=engine.facts, name="engine-facts", daemon=True).start()
-    pool.watch()
+    """Starts the application in its worker."""
+    worker.application.start()
 
 
 def worker_exit(_server: Any, worker: Any) -> None:
-    """Ends all of these."""
-    if _siblings is not None:
-        _siblings.close()
+    """Stops it."""
     if getattr(worker, "application", None) is not None:
-        pool = worker.application.pool
-        # What clients have left shall not go on for nobody.
-        pool.settle(_LAST_WORDS)
-        pool.close()
+        worker.application.stop()
