@@ -4,22 +4,31 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 NODE_CLIENTS = tests/clients/node
 
-.PHONY: setup test bench lint format proto docs dist clean
+.PHONY: setup test check check-rest bench lint format proto docs dist clean
 
-setup: $(VENV)/.installed $(VENV)/.installed-node  ## a virtual environment with the package, its extensions and the tools
+setup: $(VENV)/.installed  ## a virtual environment with the package, its extensions and the tools
 
 $(VENV)/.installed: pyproject.toml setup.py $(wildcard sglrouter/_fast/*.pyx sglrouter/_fast/*.pxd)
 	./run.sh --packages
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --editable '.[dev,clients]'
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	touch $@
 
-# Clients of tests/clients; where there is no npm, their tests say so and skip.
-$(VENV)/.installed-node: $(VENV)/.installed $(wildcard $(NODE_CLIENTS)/package*.json)
-	if command -v npm >/dev/null; then npm ci --silent --prefix $(NODE_CLIENTS) && touch $@; fi
+# Clients of tests/clients; where there is no npm, the tests of those for Node say so and skip.
+$(VENV)/.installed-clients: $(VENV)/.installed $(wildcard $(NODE_CLIENTS)/package*.json)
+	$(BIN)/python -m pip install --quiet --editable '.[dev,clients]'
+	if command -v npm >/dev/null; then npm ci --silent --prefix $(NODE_CLIENTS); fi
+	touch $@
 
-test: setup  ## all tests; those that lack something of the machine say what, and skip
-	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile
+PYTEST = $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile
+
+test: setup  ## what a change needs first; those that lack something of the machine say what, and skip
+	$(PYTEST) --quick
+
+check: test check-rest  ## all tests: also clients, fuzzing, soak runs, every cut of the corpus
+
+check-rest: $(VENV)/.installed-clients
+	$(PYTEST) --rest
 
 bench: setup  ## CPU per token, of the whole system and of its compiled parts
 	$(BIN)/python bench/run.py
@@ -28,7 +37,7 @@ bench: setup  ## CPU per token, of the whole system and of its compiled parts
 	$(BIN)/python bench/long_prompt.py
 	$(BIN)/python bench/parsers.py
 
-lint: setup  ## ruff and mypy
+lint: $(VENV)/.installed-clients  ## ruff and mypy
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy

@@ -16,6 +16,53 @@ from tests.processes import RouterProcess
 
 ROOT = Path(__file__).parents[1]
 
+# Folders whose tests need what a newcomer may lack, or take long.
+_LONG_FOLDERS = frozenset({"clients", "fuzz"})
+_LONG_MARKS = ("long", "soak", "fuzz")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Adds --quick, which `make test` uses, and --rest, which `make check` uses after it."""
+    parser.addoption(
+        "--quick",
+        action="store_true",
+        help="leave out what is marked long, and try few random examples",
+    )
+    parser.addoption(
+        "--rest",
+        action="store_true",
+        help="run what --quick leaves out, and all that is random with all its examples",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Says how many examples there are to be, before any test module asks."""
+    if config.getoption("--quick"):
+        os.environ.setdefault("SGLROUTER_EXAMPLES", "15")
+        os.environ.setdefault("SGLROUTER_SOAK", "30")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leaves out what --quick or --rest is not for."""
+    if config.getoption("--quick"):
+        left_out = [item for item in items if _is_long(item)]
+    elif config.getoption("--rest"):
+        left_out = [item for item in items if not (_is_long(item) or _is_random(item))]
+    else:
+        return
+    config.hook.pytest_deselected(items=left_out)
+    gone = set(left_out)
+    items[:] = [item for item in items if item not in gone]
+
+
+def _is_long(item: pytest.Item) -> bool:
+    folder = item.path.relative_to(ROOT / "tests").parts[0]
+    return folder in _LONG_FOLDERS or any(map(item.get_closest_marker, _LONG_MARKS))
+
+
+def _is_random(item: pytest.Item) -> bool:
+    return getattr(getattr(item, "obj", None), "is_hypothesis_test", False)
+
 
 @pytest.fixture(scope="session")
 def corpus() -> Path:

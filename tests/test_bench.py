@@ -14,6 +14,8 @@ import pytest
 from sglrouter.engines.channel.connect import http2_is_built
 from tests.patience import PROGRAM_PATIENCE
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).parents[1]
 
 

@@ -90,4 +90,4 @@ def test_nothing_is_called_helpers() -> None:
 def test_the_makefile_stays_small() -> None:
     lines = (ROOT / "Makefile").read_text().splitlines()
     targets = [line for line in lines if line and line[0].isalpha() and ":" in line.split("=")[0]]
-    assert len(targets) <= 10, targets
+    assert len(targets) <= 12, targets

@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from sglrouter.families.program import Tools
 from sglrouter.families.reading import Reading
 from sglrouter.families.reasoning import REASONING_FORMATS
@@ -60,6 +62,7 @@ def reading_of(case: dict[str, Any]) -> Reading:
     )
 
 
+@pytest.mark.long
 def test_every_case_at_every_split_point(corpus: Path) -> None:
     wrong = []
     for case in cases(corpus):

@@ -133,6 +133,7 @@ def test_a_call_that_breaks_off(parameters: str, arguments: dict[str, Any]) -> N
     assert "</invoke>" not in content
 
 
+@pytest.mark.long
 def test_a_tree_too_deep() -> None:
     text = block("<a>" * 5000)
     result = read_every_way(reading_of(MINIMAX_M3, TOOLS), text, most=1000)

@@ -6,6 +6,8 @@ import os
 
 from hypothesis import HealthCheck, settings
 
+# Examples of each property; --quick tries fewer.
+EXAMPLES = int(os.environ.get("SGLROUTER_EXAMPLES", "60"))
 # Examples of each test marked `soak`.
 SOAK = int(os.environ.get("SGLROUTER_SOAK", "150"))
 
@@ -14,7 +16,7 @@ settings.register_profile(
     derandomize=True,
     database=None,
     deadline=None,
-    max_examples=60,
+    max_examples=EXAMPLES,
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("sglrouter")

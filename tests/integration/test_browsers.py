@@ -18,6 +18,8 @@ from sglrouter.sim import SimulatedEngine
 from tests.conftest import StartRouter
 from tests.processes import RouterProcess, chat_body
 
+pytestmark = pytest.mark.long
+
 PAGE = "https://chat.example.com"
 OTHER = "https://evil.example.com"
 COMPLETIONS = "/v1/chat/completions"

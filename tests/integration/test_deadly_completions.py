@@ -91,6 +91,7 @@ def bodies(draw: st.DrawFn) -> bytes:
     return json.dumps(fields).encode()
 
 
+@pytest.mark.long
 def test_an_arbitrary_request_is_answered_or_refused(
     client: falcon.testing.TestClient, engine: SimulatedEngine
 ) -> None:

@@ -150,6 +150,7 @@ def check_answer(body: bytes, result: falcon.testing.Result, engine: SimulatedEn
     return result.status_code
 
 
+@pytest.mark.long
 def test_an_arbitrary_request_is_answered_or_refused(
     client: falcon.testing.TestClient, engine: SimulatedEngine
 ) -> None:
@@ -166,6 +167,7 @@ def test_an_arbitrary_request_is_answered_or_refused(
     assert min(statuses[200], statuses[400]) > SOAK // 4, statuses
 
 
+@pytest.mark.long
 @pytest.mark.soak
 @soak
 @given(broken_bodies())

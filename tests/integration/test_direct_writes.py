@@ -85,6 +85,7 @@ def test_the_access_log_counts_what_was_written(
     engine.wait_until(lambda: line in router.log)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("native")  # grpcio's windows are larger than this stream
 @pytest.mark.parametrize("plain", [True, False])
 def test_a_stalled_client_stalls_its_own_stream_alone(

@@ -16,6 +16,8 @@ from tests.conftest import StartRouter
 from tests.integration.test_commands import run
 from tests.processes import chat_body
 
+pytestmark = pytest.mark.long
+
 TOOL = {
     "type": "function",
     "function": {

@@ -43,6 +43,7 @@ def schemathesis(router: RouterProcess, folder: Path, examples: int, *options: s
     assert int(counted[1]) == int(counted[2]) > 1000
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
 def test_random_requests_are_answered_by_the_document(
     start_router: StartRouter, engine: SimulatedEngine, tiny_model: Path, tmp_path: Path

@@ -204,6 +204,7 @@ def test_a_client_that_takes_nothing_is_let_go(
     assert "Traceback" not in router.log
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("native")
 def test_a_client_that_takes_little_at_a_time_gets_all(
     start_router: StartRouter, engine: SimulatedEngine, tiny_model: Path

@@ -14,6 +14,8 @@ from sglrouter.sim import SimOptions, SimulatedEngine
 from tests.conftest import StartRouter
 from tests.processes import finish_reason, joined, sse_data
 
+pytestmark = pytest.mark.long
+
 TEXT = (
     "Déjà vu: the naïve café costs 12,50 €.\n\n```python\nprint('🚀 ' * 3)\n```\n"
     "日本語と中文、한국어, हिन्दी, العربية; 👩‍👩‍👧‍👦 and 🏴󠁧󠁢󠁥󠁮󠁧󠁿 flags\ttoo."

@@ -31,6 +31,8 @@ from sglrouter.sim import SimOptions, SimulatedEngine
 from sglrouter.sim.options import TINY_MODEL
 from tests.processes import chat_body
 
+pytestmark = pytest.mark.long
+
 # Seconds of the thread between two turns, and of the reference work where that was measured.
 LONGEST = 0.050
 REFERENCE = 0.002

@@ -279,6 +279,7 @@ def test_a_replacement_character_in_the_prompt_is_no_part_of_the_sample(name: st
         assert run(decoder, [ids]) == follows(tokenizer, prompt, ids, skip=True)
 
 
+@pytest.mark.long
 @pytest.mark.corpus
 @pytest.mark.parametrize(
     "name",

@@ -210,6 +210,7 @@ def builders(corpus: Path, tiny_model: Path) -> Iterator[tuple[str, str, PromptB
         yield row["name"], source, PromptBuilder(changed, encoder)
 
 
+@pytest.mark.long
 @pytest.mark.corpus
 def test_real_templates_are_continued(corpus: Path, tiny_model: Path) -> None:
     """Content is never thoughts, thoughts always are, where the template shows them."""

@@ -298,6 +298,7 @@ def test_a_piece_has_its_ids_with_real_tokenizers(corpus: Path, name: str, token
 NAMES = ("deepseek-v3", "mistral-spm-v3", "mistral-tekken-240911", "qwen3", "smollm2-135m-instruct")
 
 
+@pytest.mark.long
 @pytest.mark.corpus
 @pytest.mark.parametrize("name", NAMES)
 def test_real_conversations_keep_their_ids_and_injections_stay_text(

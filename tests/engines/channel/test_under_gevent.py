@@ -13,6 +13,8 @@ import pytest
 from sglrouter.engines.channel.connect import http2_is_built
 from tests.patience import PROGRAM_PATIENCE
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).parents[3]
 # What must have run at the least, by what the names of the tests show.
 LEAST = {
