@@ -6,10 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from sglrouter.families.program import Tools
+from sglrouter.families.formats.program import Tools
 from sglrouter.families.reading import Reading
-from sglrouter.families.reasoning import REASONING_FORMATS
-from sglrouter.families.registry import TOOL_FORMATS
+from sglrouter.families.registry import REASONING_FORMATS, TOOL_FORMATS
 from tests.families.reading import read_every_way
 
 # Families that SGLang has no parser for go by their own name.

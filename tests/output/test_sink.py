@@ -19,7 +19,7 @@ from sglrouter._fast.sink import TextSink
 from sglrouter._fast.sse import ChunkFramer, TextFramer
 from sglrouter._fast.wire import GenerateReader
 from sglrouter.families.reading import Reading
-from sglrouter.families.reasoning import REASONING_FORMATS
+from sglrouter.families.registry import REASONING_FORMATS
 from sglrouter.output.chat import ChatStream
 from sglrouter.output.choice import Choice
 from sglrouter.output.detokenizer import DetokenizerFactory
