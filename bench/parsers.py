@@ -18,7 +18,7 @@ import sys
 import time
 from collections.abc import Callable
 
-from sglrouter.families.program import Format, Tools
+from sglrouter.families.formats.program import Format, Tools
 from sglrouter.families.reading import Reading
 from sglrouter.families.registry import TOOL_FORMATS
 

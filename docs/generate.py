@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from sglrouter.config import Settings, parse_endpoint, settings_table
 from sglrouter.engines.channel.connect import connector
 from sglrouter.engines.fleet.pool import Pool
-from sglrouter.families.reasoning import REASONING_FORMATS
-from sglrouter.families.registry import TOOL_FORMATS
+from sglrouter.families.family import Family
+from sglrouter.families.registry import KNOWN, REASONING_FORMATS
 from sglrouter.http.openapi import document
 from sglrouter.http.routes import routes
 from sglrouter.model import load_model
@@ -45,7 +45,7 @@ def configuration() -> str:
 PARSERS = """\
 # Tool calls and reasoning
 
-Generated from `sglrouter/output` by `make docs`.
+Generated from `sglrouter/families` by `make docs`.
 
 Engines send token ids: what is a tool call in them, and what is reasoning, the router finds out.
 How a model writes them depends on its family; `tool_call_parser` and `reasoning_parser` name the
@@ -94,31 +94,40 @@ What holds for all of them:
 """
 
 
-def _groups(formats: Mapping[str, object]) -> list[list[str]]:
-    """The names of each format."""
-    groups: dict[int, list[str]] = {}
-    for name, each in formats.items():
-        groups.setdefault(id(each), []).append(name)
-    return sorted(sorted(group) for group in groups.values())
+def _forced(family: Family) -> str:
+    """How a call that must come is written."""
+    if family.tag is not None:
+        return "in this format"
+    return "in this format, without a grammar" if family.by_training else "a JSON array"
+
+
+def _writers() -> list[tuple[list[str], Family]]:
+    """The families that write calls, those that write them alike under all their names."""
+    groups: dict[tuple[int, str], list[str]] = {}
+    for name, family in KNOWN.writers.items():
+        groups.setdefault((id(family.calls), _forced(family)), []).append(name)
+    return [(names, KNOWN.writers[names[0]]) for names in sorted(map(sorted, groups.values()))]
+
+
+def _code(texts: Iterable[str]) -> str:
+    """Texts as a cell of a table has them."""
+    return " ".join(f"`{text.strip()}`" for text in texts).replace("|", "\\|")
 
 
 def parsers() -> str:
     """The text of docs/parsers.md."""
-    lines = ["| names | markers |", "|---|---|"]
-    for names in _groups(TOOL_FORMATS):
-        markers = " ".join(f"`{text.strip()}`" for text in TOOL_FORMATS[names[0]].markers)
-        lines.append(f"| {', '.join(names)} | {markers.replace('|', chr(92) + '|') or 'none'} |")
+    lines = ["| names | markers | a call that must come |", "|---|---|---|"]
+    for names, family in _writers():
+        markers = _code(family.calls.markers) if family.calls else ""
+        lines.append(f"| {', '.join(names)} | {markers or 'none'} | {_forced(family)} |")
     lines += ["", "## Reasoning", "", "| name | begins with | ends with | also ended by |"]
     lines += ["|---|---|---|---|"]
-    for name, each in sorted(REASONING_FORMATS.items()):
-        columns = [
-            " ".join(f"`{text.strip()}`" for text in texts).replace("|", chr(92) + "|")
-            for texts in (each.openers, each.closers, each.interrupts)
-        ]
-        start = columns[0] + (", or at once" if each.always else "")
-        if each.prefix:
-            start = f"stays in the content, after `{each.prefix}`"
-        lines.append(f"| {name} | {start} | {columns[1]} | {columns[2]} |")
+    for name, reasoning in sorted(REASONING_FORMATS.items()):
+        start = _code(reasoning.openers) + (", or at once" if reasoning.always else "")
+        if reasoning.prefix:
+            start = f"stays in the content, after `{reasoning.prefix}`"
+        ends, interrupts = _code(reasoning.closers), _code(reasoning.interrupts)
+        lines.append(f"| {name} | {start} | {ends} | {interrupts} |")
     return PARSERS + "\n".join(lines) + "\n"
 
 

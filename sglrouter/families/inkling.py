@@ -10,9 +10,11 @@ from __future__ import annotations
 
 from sglrouter._fast.operations import CONTENT, REASONING, Match, Pass, Read
 from sglrouter._fast.parse import OutputParser
-from sglrouter.families.json_calls import call_object, drop_strays
-from sglrouter.families.marked_calls import DROP_REST
-from sglrouter.families.program import Format, Outcome, Program, Tools
+from sglrouter.families.detection import Signature
+from sglrouter.families.family import Family
+from sglrouter.families.formats.json_calls import call_object, drop_strays
+from sglrouter.families.formats.program import DROP_REST, Format, Outcome, Program, Tools
+from sglrouter.families.formats.structural_tags import CallTag
 
 _MODEL, _CALL, _THINKING, _END = (
     b"<|message_model|>",
@@ -68,8 +70,24 @@ def _program(parser: OutputParser, _tools: Tools) -> Program:
         following = _TEXT
 
 
-INKLING = Format(
-    _program, tuple(marker.decode() for marker in _MARKERS), every_answer=True, reasons=True
+FAMILIES = (
+    Family(
+        names=("inkling",),
+        calls=Format(
+            _program,
+            tuple(marker.decode() for marker in _MARKERS),
+            every_answer=True,
+            reasons=True,
+        ),
+        call_signatures=(Signature((_CALL.decode(),)),),
+        tag=CallTag(
+            before='<|message_model|>{name}<|content_invoke_tool_json|>{"name":"',
+            after='","args":',
+            end="}<|end_message|>",
+            trigger="<|message_model|>{name}<|content_invoke_tool_json|>",
+            json_name=True,
+            always=True,
+        ),
+        reasoning_signatures=(Signature((_THINKING.decode(),)),),
+    ),
 )
-
-FORMATS = {"inkling": INKLING}

@@ -1,4 +1,4 @@
-"""Kimi K3's output, elements that are nested and typed.
+"""Kimi K3: an output of elements that are nested and typed.
 
     <|open|>response<|sep|>Text.<|close|>response<|sep|>
     <|open|>tools<|sep|>
@@ -18,10 +18,22 @@ from typing import Any
 
 from sglrouter._fast.operations import CONTENT, Match, Operation, Pass, Read
 from sglrouter._fast.parse import OutputParser
-from sglrouter.families.json_calls import mend
-from sglrouter.families.marked_calls import DROP_REST
-from sglrouter.families.program import JSON, Format, Outcome, Part, Program, Tools
-from sglrouter.families.typed_values import Values, as_string
+from sglrouter.families.detection import Signature
+from sglrouter.families.family import Family
+from sglrouter.families.formats.json_calls import mend
+from sglrouter.families.formats.program import (
+    DROP_REST,
+    JSON,
+    Format,
+    Outcome,
+    Part,
+    Program,
+    Tools,
+    attributes,
+)
+from sglrouter.families.formats.reasoning import ReasoningFormat
+from sglrouter.families.formats.structural_tags import CallTag
+from sglrouter.families.formats.typed_values import Values, as_string
 
 _OPEN = b"<|open|>"
 _CLOSE = b"<|close|>"
@@ -45,10 +57,9 @@ _VALUES = Values((_ARGUMENT_END, _CALL_END))
 
 def _attributes(text: str) -> Mapping[str, str]:
     """The attributes in a tag: tool="f" index="1"."""
-    parts = text.split('"')
     return {
-        key.strip().removesuffix("=").rstrip(): value.replace("&quot;", '"').replace("&amp;", "&")
-        for key, value in zip(parts[::2], parts[1::2], strict=False)
+        key: value.replace("&quot;", '"').replace("&amp;", "&")
+        for key, value in attributes(text).items()
     }
 
 
@@ -128,8 +139,38 @@ def _call_id(name: str, number: int) -> str:
     return f"{name}:{number}"
 
 
-KIMI_K3 = Format(
-    _program, ("<|open|>", "<|close|>", "<|sep|>"), call_id=_call_id, every_answer=True
-)
+_SIGNATURES = (Signature((_OPEN.decode(), _CLOSE.decode(), _SEPARATOR.decode())),)
 
-FORMATS = {"kimi_k3": KIMI_K3}
+FAMILIES = (
+    Family(
+        names=("kimi_k3",),
+        calls=Format(
+            _program, ("<|open|>", "<|close|>", "<|sep|>"), call_id=_call_id, every_answer=True
+        ),
+        call_signatures=_SIGNATURES,
+        tag=CallTag(
+            before='<|open|>call tool="',
+            numbered='" index="',
+            after='"<|sep|>',
+            end="<|close|>call<|sep|>",
+            trigger="<|open|>tools<|sep|>",
+            section=("<|open|>tools<|sep|>", "", "<|close|>tools<|sep|>"),
+            style="kimi_k3_xml",
+            excludes=("<|open|>call",),
+            leads_in=True,
+            always=True,
+        ),
+        reasoning=ReasoningFormat(
+            ("<|open|>think<|sep|>",),
+            ("<|close|>think<|sep|>",),
+            (
+                "<|open|>response<|sep|>",
+                "<|open|>message<|sep|>",
+                "<|open|>tools<|sep|>",
+                "<|open|>call ",
+            ),
+            answers=("<|close|>response<|sep|>", "<|close|>message<|sep|>"),
+        ),
+        reasoning_signatures=_SIGNATURES,
+    ),
+)

@@ -12,8 +12,8 @@ from collections.abc import Callable
 import msgspec
 
 from sglrouter._fast.parse import OutputParser
-from sglrouter.families.program import Format, Program, Tools
-from sglrouter.families.reasoning import ReasoningFormat, reasoning_program
+from sglrouter.families.formats.program import Format, Program, Tools
+from sglrouter.families.formats.reasoning import ReasoningFormat, reasoning_program
 
 
 class Reading(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,49 +1,31 @@
-"""All formats of tool calls, by the names of SGLang's and of smg's parsers."""
+"""All families, by the names of SGLang's and of smg's parsers.
+
+Every module beside this one declares its FAMILIES and is found by being there. Names are
+unique: a second family of one name stops the start.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Iterable, Iterator, Mapping
 from difflib import get_close_matches
+from importlib import import_module
+from pkgutil import iter_modules
 from typing import NamedTuple, TypeVar
 
+from sglrouter import families as package
 from sglrouter.errors import ConfigError
-from sglrouter.families import (
-    dsml_calls,
-    gemma4,
-    glm_calls,
-    harmony,
-    inkling,
-    json_formats,
-    kimi_k3,
-    minimax_m3_calls,
-    muse_calls,
-    pythonic_calls,
-    section_calls,
-    xml_calls,
-)
-from sglrouter.families.detection import detect_reasoning_parser, detect_tool_parser
-from sglrouter.families.program import Format
-from sglrouter.families.reasoning import REASONING_FORMATS, ReasoningFormat
+from sglrouter.families.detection import Signature, detect
+from sglrouter.families.family import Family
+from sglrouter.families.formats.program import Format
+from sglrouter.families.formats.reasoning import ReasoningFormat
 
 T = TypeVar("T")
 
 # The name that leaves the choice to the model's own files.
 AUTO = "auto"
 
-TOOL_FORMATS: dict[str, Format] = {
-    **dsml_calls.FORMATS,
-    **gemma4.FORMATS,
-    **glm_calls.FORMATS,
-    **harmony.FORMATS,
-    **inkling.FORMATS,
-    **json_formats.FORMATS,
-    **kimi_k3.FORMATS,
-    **minimax_m3_calls.FORMATS,
-    **muse_calls.FORMATS,
-    **pythonic_calls.FORMATS,
-    **section_calls.FORMATS,
-    **xml_calls.FORMATS,
-}
+# The modules that are no family's.
+_MACHINERY = frozenset(("detection", "family", "formats", "reading", "registry"))
 
 
 class ModelFormats(NamedTuple):
@@ -51,71 +33,158 @@ class ModelFormats(NamedTuple):
 
     Attributes:
         tool_parser, reasoning_parser: The parsers' names; empty for none.
-        calls: How it writes tool calls; None if it does not, or that is not known.
+        family: Whose tool calls it writes; None if it does not, or that is not known.
         reasoning: How it writes its reasoning, likewise.
     """
 
     tool_parser: str = ""
     reasoning_parser: str = ""
-    calls: Format | None = None
+    family: Family | None = None
     reasoning: ReasoningFormat | None = None
 
+    @property
+    def calls(self) -> Format | None:
+        """How it writes tool calls."""
+        return None if self.family is None else self.family.calls
 
-def choose_formats(
-    tool_parser: str, reasoning_parser: str, template: str, vocabulary: Container[str]
-) -> ModelFormats:
-    """Chooses a model's formats.
+
+class Registry:
+    """Families by their names.
 
     Args:
-        tool_parser: A name; empty for none, "auto" to be told by the model itself.
-        reasoning_parser: Likewise.
-        template: Its chat templates.
-        vocabulary: The texts of its tokens.
+        families: In the order in which signatures of the same rank are tried.
 
     Raises:
-        ConfigError: There is no parser of that name.
+        ValueError: Two of them have one name.
     """
-    if tool_parser == AUTO:
-        tool_parser = detect_tool_parser(template, vocabulary) or ""
-    if reasoning_parser == AUTO:
-        reasoning_parser = detect_reasoning_parser(template, vocabulary) or ""
-    if not tool_parser and reasoning_parser in TOOL_FORMATS:
-        # It is read by the same program as the calls.
-        tool_parser = reasoning_parser
-    return ModelFormats(
-        tool_parser, reasoning_parser, tool_format(tool_parser), reasoning_format(reasoning_parser)
-    )
+
+    def __init__(self, families: Iterable[Family]) -> None:
+        self.families = tuple(families)
+        owners: dict[str, Family] = {}
+        calls: list[tuple[Signature, str]] = []
+        reasoning: list[tuple[Signature, str]] = []
+        self.writers: dict[str, Family] = {}
+        self.tool_formats: dict[str, Format] = {}
+        self.reasoning_formats: dict[str, ReasoningFormat] = {}
+        for family in self.families:
+            for name in (*family.names, *family.reasoning_names):
+                if owners.setdefault(name, family) is not family:
+                    raise ValueError(f"two families are called {name!r}")
+            if family.calls is not None:
+                self.writers |= dict.fromkeys(family.names, family)
+                self.tool_formats |= dict.fromkeys(family.names, family.calls)
+            if family.reasoning is not None:
+                self.reasoning_formats |= dict.fromkeys(family.reasoner, family.reasoning)
+            calls += ((signature, family.names[0]) for signature in family.call_signatures)
+            reasoning += (
+                (signature, family.reasoner[0]) for signature in family.reasoning_signatures
+            )
+        self.call_signatures = sorted(calls, key=_rank)
+        self.reasoning_signatures = sorted(reasoning, key=_rank)
+
+    def choose(
+        self, tool_parser: str, reasoning_parser: str, template: str, vocabulary: Container[str]
+    ) -> ModelFormats:
+        """Chooses a model's formats.
+
+        Args:
+            tool_parser: A name; empty for none, "auto" to be told by the model itself.
+            reasoning_parser: Likewise.
+            template: Its chat templates.
+            vocabulary: The texts of its tokens.
+
+        Raises:
+            ConfigError: There is no parser of that name.
+        """
+        if tool_parser == AUTO:
+            tool_parser = self.detect_tool_parser(template, vocabulary) or ""
+        if reasoning_parser == AUTO:
+            reasoning_parser = self.detect_reasoning_parser(template, vocabulary) or ""
+        if not tool_parser and reasoning_parser in self.tool_formats:
+            # It is read by the same program as the calls.
+            tool_parser = reasoning_parser
+        return ModelFormats(
+            tool_parser,
+            reasoning_parser,
+            self.family(tool_parser),
+            self.reasoning_format(reasoning_parser),
+        )
+
+    def detect_tool_parser(self, template: str, vocabulary: Container[str]) -> str | None:
+        """The parser of a model's tool calls; None if nothing tells, or it has no calls.
+
+        Args:
+            template: Its chat template; "" if it has none.
+            vocabulary: The texts of its tokens.
+        """
+        return detect(self.call_signatures, template, vocabulary)
+
+    def detect_reasoning_parser(self, template: str, vocabulary: Container[str]) -> str | None:
+        """The parser of a model's reasoning; None if nothing tells, or it does not reason.
+
+        Args:
+            template: Its chat template; "" if it has none.
+            vocabulary: The texts of its tokens.
+        """
+        return detect(self.reasoning_signatures, template, vocabulary)
+
+    def family(self, name: str) -> Family | None:
+        """The family whose calls a --tool-call-parser reads; None for an empty name.
+
+        Raises:
+            ConfigError: There is no such parser.
+        """
+        return _named("tool_call_parser", name, self.writers)
+
+    def tool_format(self, name: str) -> Format | None:
+        """The format that a --tool-call-parser reads, as family()."""
+        return _named("tool_call_parser", name, self.tool_formats)
+
+    def reasoning_format(self, name: str) -> ReasoningFormat | None:
+        """The format of a --reasoning-parser; None for an empty name.
+
+        None, too, for one whose calls and reasoning are one format.
+
+        Raises:
+            ConfigError: There is no such format.
+        """
+        calls = self.tool_formats.get(name)
+        if name not in self.reasoning_formats and calls is not None and calls.every_answer:
+            return None
+        return _named("reasoning_parser", name, self.reasoning_formats)
 
 
-def tool_format(name: str) -> Format | None:
-    """The format of a --tool-call-parser; None for an empty name.
-
-    Raises:
-        ConfigError: There is no such format.
-    """
-    return _named("tool_call_parser", name, TOOL_FORMATS)
+def _rank(entry: tuple[Signature, str]) -> int:
+    return entry[0].rank
 
 
-def reasoning_format(name: str) -> ReasoningFormat | None:
-    """The format of a --reasoning-parser; None for an empty name.
-
-    None, too, for one whose calls and reasoning are one format.
-
-    Raises:
-        ConfigError: There is no such format.
-    """
-    if name not in REASONING_FORMATS and name in TOOL_FORMATS and TOOL_FORMATS[name].every_answer:
-        return None
-    return _named("reasoning_parser", name, REASONING_FORMATS)
-
-
-def _named(setting: str, name: str, formats: dict[str, T]) -> T | None:
+def _named(setting: str, name: str, known: Mapping[str, T]) -> T | None:
     if not name or name == "passthrough":
         return None
     for spelling in (name, name.lower(), name.lower().replace("-", "_")):
-        if spelling in formats:
-            return formats[spelling]
-    close = get_close_matches(name.lower(), formats, n=3)
-    known = ", ".join(close or sorted(formats))
-    hint = f"did you mean {known}?" if close else f"there are {known}"
+        if spelling in known:
+            return known[spelling]
+    close = get_close_matches(name.lower(), known, n=3)
+    names = ", ".join(close or sorted(known))
+    hint = f"did you mean {names}?" if close else f"there are {names}"
     raise ConfigError(f"{setting}: there is no parser {name!r}; {hint}")
+
+
+def _declared() -> Iterator[Family]:
+    """The families of all modules in this folder, in the order of the modules' names."""
+    names = sorted(module.name for module in iter_modules(package.__path__))
+    for name in names:
+        if name not in _MACHINERY:
+            yield from import_module(f"{package.__name__}.{name}").FAMILIES
+
+
+KNOWN = Registry(_declared())
+
+TOOL_FORMATS = KNOWN.tool_formats
+REASONING_FORMATS = KNOWN.reasoning_formats
+
+choose_formats = KNOWN.choose
+detect_tool_parser = KNOWN.detect_tool_parser
+detect_reasoning_parser = KNOWN.detect_reasoning_parser
+tool_format = KNOWN.tool_format
+reasoning_format = KNOWN.reasoning_format

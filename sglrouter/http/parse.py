@@ -14,7 +14,7 @@ import falcon
 import msgspec
 
 from sglrouter.errors import BadRequest, ConfigError
-from sglrouter.families.program import Format, Tools
+from sglrouter.families.formats.program import Format, Tools
 from sglrouter.families.reading import Reading
 from sglrouter.families.registry import ModelFormats, choose_formats, tool_format
 from sglrouter.http.bodies import read_body

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from sglrouter.errors import BadRequest, RouterError
+from sglrouter.families.family import Family
 from sglrouter.request.client_tags import check_structural_tag
 from sglrouter.request.json_schemas import (
     LONG,
@@ -44,24 +45,21 @@ class Grammar(msgspec.Struct, frozen=True):
     Attributes:
         constraint: (kind, grammar) for the engine; None for none.
         field: The field of the request that asks for it.
-        native: Whether calls come in the model family's own format; else a call that must
-            come is an element of a JSON array.
     """
 
     constraint: Constraint | None = None
     field: str | None = None
-    native: bool = True
 
 
 def choose_grammar(
-    request: ChatRequest, tools: Tools, parser: str, pause: Pause = no_pause
+    request: ChatRequest, tools: Tools, family: Family | None, pause: Pause = no_pause
 ) -> Grammar:
     """Finds the grammar that a request asks for.
 
     Args:
         request: The request.
         tools: Its tools, from choose_tools().
-        parser: The name of the tool parser that will read the answer; "" for none.
+        family: Whose calls will be read in the answer; None if nobody reads them.
         pause: Called now and then, to let others go on.
 
     Raises:
@@ -73,10 +71,8 @@ def choose_grammar(
         if not tools.shown:
             return Grammar()
         choice: Choice = "required" if tools.forced else "auto"
-        constraint, native = constraint_of(
-            parser, tools.encoded, tools.allowed, choice, parallel, pause
-        )
-        return Grammar(constraint, "tools" if constraint else None, native)
+        called = constraint_of(family, tools.encoded, tools.allowed, choice, parallel, pause)
+        return Grammar(called, "tools" if called else None)
     field, constraint = asked
     if tools.forced:
         raise BadRequest(
@@ -86,7 +82,7 @@ def choose_grammar(
         )
     if tools.shown and constraint[0] == "json_schema":
         constraint = (
-            answer_or_call(parser, tools.encoded, tools.allowed, constraint[1], parallel, pause)
+            answer_or_call(family, tools.encoded, tools.allowed, constraint[1], parallel, pause)
             or constraint
         )
     return Grammar(constraint, field)

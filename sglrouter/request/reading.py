@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sglrouter.families.forced_calls import forced
-from sglrouter.families.program import Format, Tools
+from sglrouter.families.formats.forced_calls import forced
+from sglrouter.families.formats.program import Format, Tools
+from sglrouter.families.formats.reasoning import ReasoningFormat
 from sglrouter.families.reading import Reading
-from sglrouter.families.reasoning import ReasoningFormat
 from sglrouter.model import Model
 from sglrouter.prompt.conversation import Prompt
 from sglrouter.request.reasoning_start import starts_in_reasoning

@@ -2,8 +2,8 @@
 
 Three ways, as SGLang has them:
 
-- the model's own format, by a structural tag, where its family has one; the family's
-  parser reads the answer;
+- the model's own format, by the structural tag of its family, if that has one; the
+  family's parser reads the answer;
 - the model's own format, by nothing but its training, for families that write it only
   undisturbed;
 - a JSON array of calls, for all others.
@@ -23,15 +23,8 @@ from typing import Any, Literal
 import msgspec
 
 from sglrouter.errors import BadRequest
-from sglrouter.families.structural_tags import (
-    ANY_ARGUMENTS,
-    FAMILIES,
-    Call,
-    always_tagged,
-    answer_or_calls,
-    has_tags,
-    structural_tag,
-)
+from sglrouter.families.family import Family
+from sglrouter.families.formats.structural_tags import ANY_ARGUMENTS, Call
 from sglrouter.request.json_schemas import (
     LONG,
     MAX_ENTRIES,
@@ -45,10 +38,6 @@ from sglrouter.turns import Pause, no_pause, taking_turns
 Json = dict[str, Any]
 Constraint = tuple[str, str]
 Choice = Literal["auto", "required"]
-
-# Families whose models write calls in their own format even where they must call, and
-# whose format no grammar describes.
-_BY_TRAINING = frozenset(("hunyuan", "spark25", "muse"))
 
 # Keywords with values of the client's, and those with schemas by name.
 _VALUES = frozenset(("enum", "const", "default", "examples", "example"))
@@ -89,42 +78,37 @@ def check_tools(encoded: bytes, pause: Pause = no_pause) -> None:
     (_checked if len(encoded) <= _LONGEST_KEPT else _checked.__wrapped__)(encoded, pause)
 
 
-def tool_constraint(
-    parser: str, tools: Sequence[Json], choice: Choice, parallel: bool
-) -> tuple[Constraint | None, bool]:
-    """The constraint that a choice of tools asks for.
-
-    Args:
-        parser: The tool parser's name, SGLang's or the Shepherd gateway's; "" for none.
-        tools: The tools that may be called, one at least.
-        choice: "auto" or "required"; a named function is "required" with one tool.
-        parallel: Whether there may be more than one call.
-
-    Returns:
-        The constraint as (kind, grammar), or None; and whether calls come in the family's
-        own format, to be read by its parser, and not as a JSON array.
-
-    Raises:
-        BadRequest: A tool's parameters are no schema, or none that an engine can enforce.
-    """
-    return constraint_of(parser, encode_tools(tools), tuple(range(len(tools))), choice, parallel)
-
-
 def constraint_of(
-    parser: str,
+    family: Family | None,
     encoded: bytes,
     allowed: tuple[int, ...],
     choice: Choice,
     parallel: bool,
     pause: Pause = no_pause,
-) -> tuple[Constraint | None, bool]:
-    """tool_constraint() of the tools at these places among all that were sent."""
+) -> Constraint | None:
+    """The constraint that a choice of tools asks for.
+
+    Args:
+        family: Whose calls the answer may hold; None if nobody reads them.
+        encoded: From encode_tools().
+        allowed: The places of the tools that may be called, one at least.
+        choice: "auto" or "required"; a named function is "required" with one tool.
+        parallel: Whether there may be more than one call.
+        pause: Called now and then, to let others go on.
+
+    Returns:
+        The constraint as (kind, grammar), or None. Under a "json_schema" calls come as a JSON
+        array, else in the family's own format.
+
+    Raises:
+        BadRequest: A tool's parameters are no schema, or none that an engine can enforce.
+    """
     build = _built if len(encoded) <= _LONGEST_KEPT else _built.__wrapped__
-    return build(parser, encoded, allowed, choice, parallel, pause)
+    return build(family, encoded, allowed, choice, parallel, pause)
 
 
 def answer_or_call(
-    parser: str,
+    family: Family | None,
     encoded: bytes,
     allowed: tuple[int, ...],
     answer: str,
@@ -136,7 +120,7 @@ def answer_or_call(
     A schema for the answer alone would keep the model from ever calling.
 
     Args:
-        parser: As for tool_constraint().
+        family: As for constraint_of().
         encoded: From encode_tools().
         allowed: The places of the tools that may be called.
         answer: The JSON Schema of an answer that is no call.
@@ -144,32 +128,31 @@ def answer_or_call(
         pause: Called now and then, to let others go on.
 
     Returns:
-        The constraint, or None if calls in this parser's format cannot be described.
+        The constraint, or None if calls in this family's format cannot be described.
     """
     long = len(encoded) + len(answer) > _LONGEST_KEPT
     return (_either.__wrapped__ if long else _either)(
-        parser, encoded, allowed, answer, parallel, pause
+        family, encoded, allowed, answer, parallel, pause
     )
 
 
 @lru_cache(maxsize=_KEPT)
 def _either(
-    parser: str,
+    family: Family | None,
     encoded: bytes,
     allowed: tuple[int, ...],
     answer: str,
     parallel: bool,
     pause: Pause,
 ) -> Constraint | None:
-    if parser not in FAMILIES:
+    if family is None or family.tag is None:
         return None
-    tag = answer_or_calls(
-        parser,
+    tag = family.tag.of_answer_or_calls(
         _calls(encoded, allowed, pause),
         answer=msgspec.json.decode(answer),
         stop_after_first=not parallel,
     )
-    return "structural_tag", msgspec.json.encode(tag).decode()
+    return None if tag is None else ("structural_tag", msgspec.json.encode(tag).decode())
 
 
 @lru_cache(maxsize=_KEPT)
@@ -180,25 +163,27 @@ def _checked(encoded: bytes, pause: Pause) -> None:
 
 @lru_cache(maxsize=_KEPT)
 def _built(
-    parser: str,
+    family: Family | None,
     encoded: bytes,
     allowed: tuple[int, ...],
     choice: Choice,
     parallel: bool,
     pause: Pause,
-) -> tuple[Constraint | None, bool]:
+) -> Constraint | None:
     sent = msgspec.json.decode(encoded)
     tools = [(i, sent[i]) for i in allowed]
+    tag = None if family is None else family.tag
     forced = choice == "required"
-    if not forced and not always_tagged(parser) and not any(_strict(tool) for _, tool in tools):
-        return None, True
-    if has_tags(parser):
+    held = forced or (tag is not None and tag.always)
+    if not held and not any(_strict(tool) for _, tool in tools):
+        return None
+    if tag is not None:
         calls = _calls(encoded, allowed, pause)
-        tag = structural_tag(parser, calls, at_least_one=forced, stop_after_first=not parallel)
-        return ("structural_tag", msgspec.json.encode(tag).decode()), True
-    if not forced or parser in _BY_TRAINING:
-        return None, True
-    return ("json_schema", msgspec.json.encode(_array(tools, parallel, pause)).decode()), False
+        form = tag.of_calls(calls, at_least_one=forced, stop_after_first=not parallel)
+        return "structural_tag", msgspec.json.encode(form).decode()
+    if not forced or (family is not None and family.by_training):
+        return None
+    return "json_schema", msgspec.json.encode(_array(tools, parallel, pause)).decode()
 
 
 def _calls(encoded: bytes, allowed: tuple[int, ...], pause: Pause) -> list[Call]:

@@ -168,7 +168,7 @@ class ChatServing:
         n = choices(request, limits)
         alternatives = top_logprobs(request, limits)
         tools = choose_tools(request, service.pause)
-        grammar = choose_grammar(request, tools, model.formats.tool_parser, service.pause)
+        grammar = choose_grammar(request, tools, model.formats.family, service.pause)
         prompt = chat_prompt(request, tools.shown, model, service.pause, limits)
         check_prompt(prompt.ids, limits)
         tokens = len(prompt.ids)

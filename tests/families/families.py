@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 from xml.sax.saxutils import escape
 
-from sglrouter.families import dsml_calls, glm_calls, minimax_m3_calls, muse_calls, xml_calls
-from sglrouter.families.program import Format
+from sglrouter.families import minimax_m3
+from sglrouter.families.formats.program import Format
+from sglrouter.families.registry import TOOL_FORMATS as FORMATS
 
 Arguments = Mapping[str, Any]
 
@@ -101,7 +102,7 @@ def paired_call(
 
 
 def m3_call(name: str, arguments: Arguments) -> str:
-    ns = minimax_m3_calls.NAMESPACE.decode()
+    ns = minimax_m3.NAMESPACE.decode()
 
     def write(key: str, value: object) -> str:
         if isinstance(value, list) and value:
@@ -116,106 +117,111 @@ def m3_call(name: str, arguments: Arguments) -> str:
     return f'{ns}<invoke name="{name}">{parameters}{ns}</invoke>'
 
 
-XML = xml_calls.FORMATS
-GLM = glm_calls.FORMATS
-DSML = dsml_calls.FORMATS
 _PARAMETER = "</parameter>"
 _VALUE = "</arg_value>"
 
 FAMILIES: dict[str, Family] = {
     "qwen3_coder": Family(
-        XML["qwen3_coder"], function_call, "<tool_call>\n", "\n</tool_call>", _PARAMETER
+        FORMATS["qwen3_coder"], function_call, "<tool_call>\n", "\n</tool_call>", _PARAMETER
     ),
-    "mimo": Family(XML["mimo"], function_call, "<tool_call>", "</tool_call>", _PARAMETER),
+    "mimo": Family(FORMATS["mimo"], function_call, "<tool_call>", "</tool_call>", _PARAMETER),
     "seed_oss": Family(
-        XML["seed_oss"], function_call, "<seed:tool_call>\n", "\n</seed:tool_call>", _PARAMETER
+        FORMATS["seed_oss"],
+        function_call,
+        "<seed:tool_call>\n",
+        "\n</seed:tool_call>",
+        _PARAMETER,
     ),
     "minimax_m2": Family(
-        XML["minimax_m2"],
+        FORMATS["minimax_m2"],
         invoke_call(),
         "<minimax:tool_call>\n",
         "\n</minimax:tool_call>",
         _PARAMETER,
     ),
     "step3": Family(
-        XML["step3"],
+        FORMATS["step3"],
         step3_call,
         "<｜tool_calls_begin｜>\n",
         "\n<｜tool_calls_end｜>",
         "</steptml:parameter>",
     ),
     "dots": Family(
-        XML["dots"],
+        FORMATS["dots"],
         invoke_call(),
         "<dots_function_call>\n",
         "\n</dots_function_call>",
         _PARAMETER,
     ),
-    "minicpm5": Family(XML["minicpm5"], minicpm_call, "", "", "</param>"),
-    "minicpm5_cdata": Family(XML["minicpm5"], cdata_call, "", "", "]]></param>"),
+    "minicpm5": Family(FORMATS["minicpm5"], minicpm_call, "", "", "</param>"),
+    "minicpm5_cdata": Family(FORMATS["minicpm5"], cdata_call, "", "", "]]></param>"),
     "deepseekv32": Family(
-        DSML["deepseekv32"],
+        FORMATS["deepseekv32"],
         invoke_call("｜DSML｜", typed=True),
         "<｜DSML｜function_calls>\n",
         "\n</｜DSML｜function_calls>",
         "</｜DSML｜parameter>",
     ),
     "deepseekv4": Family(
-        DSML["deepseekv4"],
+        FORMATS["deepseekv4"],
         invoke_call("｜DSML｜", typed=True),
         "<｜DSML｜tool_calls>\n",
         "\n</｜DSML｜tool_calls>",
         "</｜DSML｜parameter>",
     ),
     "deepseekv41": Family(
-        DSML["deepseekv41"],
+        FORMATS["deepseekv41"],
         invoke_call("｜DSML｜ ", typed=True),
         "<｜DSML｜ calls>\n",
         "\n</｜DSML｜ calls>",
         "</｜DSML｜ parameter>",
     ),
     "gigachat35": Family(
-        DSML["gigachat35"],
+        FORMATS["gigachat35"],
         invoke_call("｜GCML｜", typed=True),
         "<｜GCML｜tool_calls>\n",
         "\n</｜GCML｜tool_calls>",
         "</｜GCML｜parameter>",
     ),
-    "glm45": Family(GLM["glm45"], paired_call(), "", "", _VALUE),
-    "glm47": Family(GLM["glm47"], paired_call(after_name="", between=""), "", "", _VALUE),
+    "glm45": Family(FORMATS["glm45"], paired_call(), "", "", _VALUE),
+    "glm47": Family(FORMATS["glm47"], paired_call(after_name="", between=""), "", "", _VALUE),
     "iquest_q1": Family(
-        GLM["iquest_q1"], paired_call("iquest_tool_call", after_name="", between=""), "", "", _VALUE
+        FORMATS["iquest_q1"],
+        paired_call("iquest_tool_call", after_name="", between=""),
+        "",
+        "",
+        _VALUE,
     ),
     "hunyuan": Family(
-        GLM["hunyuan"],
+        FORMATS["hunyuan"],
         paired_call(after_name="<tool_sep>\n"),
         "<tool_calls>\n",
         "\n</tool_calls>",
         _VALUE,
     ),
     "hunyuan_opensource": Family(
-        GLM["hunyuan"],
+        FORMATS["hunyuan"],
         paired_call(after_name="<tool_sep:opensource>\n", suffix=":opensource"),
         "<tool_calls:opensource>\n",
         "\n</tool_calls:opensource>",
         "</arg_value:opensource>",
     ),
     "k2_horizon": Family(
-        GLM["k2_horizon"],
+        FORMATS["k2_horizon"],
         paired_call(prefix="ifm|"),
         "<ifm|tool_calls>\n",
         "\n</ifm|tool_calls>",
         "</ifm|arg_value>",
     ),
     "muse": Family(
-        muse_calls.FORMATS["muse"],
+        FORMATS["muse"],
         invoke_call("atem:"),
         "<atem:function_calls>\n",
         "\n</atem:function_calls>",
         "</atem:parameter>",
     ),
     "minimax-m3": Family(
-        minimax_m3_calls.FORMATS["minimax-m3"],
+        FORMATS["minimax-m3"],
         m3_call,
         "]<]minimax[>[<tool_call>\n",
         "\n]<]minimax[>[</tool_call>",

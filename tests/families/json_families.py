@@ -6,10 +6,8 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from sglrouter.families import inkling, json_formats, section_calls
-from sglrouter.families.program import Format
-
-FORMATS = {**json_formats.FORMATS, **section_calls.FORMATS, **inkling.FORMATS}
+from sglrouter.families.formats.program import Format
+from sglrouter.families.registry import TOOL_FORMATS as FORMATS
 
 Calls = Sequence[tuple[str, Mapping[str, Any]]]
 Dump = Callable[[object], str]
@@ -101,7 +99,9 @@ _PLUGIN, _ACTION_END = "<|action_start|> <|plugin|>\n", "<|action_end|>"
 
 FAMILIES = {
     "hermes": Family(
-        FORMATS["hermes"], single("<tool_call>\n", "\n</tool_call>", between="\n"), "<tool_call>"
+        FORMATS["hermes"],
+        single("<tool_call>\n", "\n</tool_call>", between="\n"),
+        "<tool_call>",
     ),
     "trinity": Family(FORMATS["trinity"], single("<tool_call>", "</tool_call>"), "<tool_call>"),
     "json": Family(FORMATS["json"], listed("", arguments="parameters")),
@@ -120,7 +120,9 @@ FAMILIES = {
         FORMATS["mistral"], headed("[TOOL_CALLS]NAME[ARGS]VALUE"), "[TOOL_CALLS]"
     ),
     "mistral_id": Family(
-        FORMATS["mistral"], headed("[TOOL_CALLS]NAME[CALL_ID]a1b2c3d4e[ARGS]VALUE"), "[TOOL_CALLS]"
+        FORMATS["mistral"],
+        headed("[TOOL_CALLS]NAME[CALL_ID]a1b2c3d4e[ARGS]VALUE"),
+        "[TOOL_CALLS]",
     ),
     "mistral_bare": Family(FORMATS["mistral"], headed("[TOOL_CALLS]NAMEVALUE"), "[TOOL_CALLS]"),
     "interns1": Family(
@@ -148,7 +150,9 @@ FAMILIES = {
     "apertus2509": Family(FORMATS["apertus2509"], _apertus, "<|tools_prefix|>"),
     "gigachat3": Family(FORMATS["gigachat3"], single("<|function_call|>"), "<|function_call|>"),
     "gigachat3_role": Family(
-        FORMATS["gigachat3"], single("function call<|role_sep|>\n"), "function call<|role_sep|>"
+        FORMATS["gigachat3"],
+        single("function call<|role_sep|>\n"),
+        "function call<|role_sep|>",
     ),
     "sarashina": Family(FORMATS["sarashina"], listed("<|tool_calls|>"), "<|tool_calls|>", repr),
     "sarashina_bare": Family(FORMATS["sarashina"], listed(""), "", repr, in_text=False),

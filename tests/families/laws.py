@@ -8,7 +8,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from sglrouter.families.program import Format, Tools
+from sglrouter.families.formats.program import Format, Tools
 from sglrouter.families.reading import Reading
 from tests.families.reading import Result, read, read_every_way
 

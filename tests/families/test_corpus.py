@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from sglrouter.families.program import Tools
+from sglrouter.families.formats.program import Tools
 from sglrouter.families.reading import Reading
-from sglrouter.families.reasoning import REASONING_FORMATS
-from sglrouter.families.registry import TOOL_FORMATS
+from sglrouter.families.registry import REASONING_FORMATS, TOOL_FORMATS
 from tests.families.reading import read_every_way
 
 # Families that SGLang has no parser for go by their own name.

@@ -7,13 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from sglrouter.families.detection import (
-    REASONING_SIGNATURES,
-    TOOL_SIGNATURES,
-    Signature,
-    detect_reasoning_parser,
-    detect_tool_parser,
-)
+from sglrouter.families.detection import Signature, detect
+from sglrouter.families.registry import KNOWN, detect_reasoning_parser, detect_tool_parser
 
 # What each template of the corpus asks for, by reading it. All others have no markers.
 # llamacpp__meetkai-functionary-* write calls in ways that no parser here reads.
@@ -136,16 +131,16 @@ def test_every_tokenizer_of_the_corpus(corpus: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "signatures", [TOOL_SIGNATURES, REASONING_SIGNATURES], ids=["calls", "reasoning"]
+    "signatures",
+    [KNOWN.call_signatures, KNOWN.reasoning_signatures],
+    ids=["calls", "reasoning"],
 )
 def test_every_signature_is_the_first_for_what_has_only_its_marks(
-    signatures: tuple[Signature, ...],
+    signatures: list[tuple[Signature, str]],
 ) -> None:
-    detect = detect_tool_parser if signatures is TOOL_SIGNATURES else detect_reasoning_parser
-    for signature in signatures:
+    for signature, parser in signatures:
         template = " | ".join((*signature.texts, *signature.code[:1]))
-        found = detect(template, set(signature.tokens))
-        assert found == signature.parser, signature
+        assert detect(signatures, template, set(signature.tokens)) == parser, signature
 
 
 @pytest.mark.parametrize(

@@ -6,14 +6,14 @@ import json
 
 import pytest
 
-from sglrouter.families.forced_calls import forced
-from sglrouter.families.program import Tools
+from sglrouter.families.formats.forced_calls import forced
+from sglrouter.families.formats.program import Tools
+from sglrouter.families.formats.structural_tags import Call
 from sglrouter.families.reading import Reading
 from sglrouter.families.registry import TOOL_FORMATS
-from sglrouter.families.structural_tags import FAMILIES, HARMONY, Call, structural_tag
 from tests.families.reading import read
 from tests.families.tag_language import accepts
-from tests.families.test_structural_tags import LEADS, SAME, WRITTEN
+from tests.families.test_structural_tags import LEADS, SAME, TAGS, WRITTEN
 
 # {"a": "x"} in each style.
 STYLES = {
@@ -29,20 +29,15 @@ SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}}
 TOOLS = [{"type": "function", "function": {"name": name, "parameters": SCHEMA}} for name in NAMES]
 
 
-def test_both_know_the_same_names() -> None:
-    assert sorted((set(FAMILIES) | HARMONY) - set(TOOL_FORMATS)) == []
-
-
 @pytest.mark.parametrize("count", [1, 2])
-@pytest.mark.parametrize("parser", [*FAMILIES, *sorted(HARMONY)])
+@pytest.mark.parametrize("parser", TAGS)
 def test_forced_calls_are_read(parser: str, count: int) -> None:
     name = SAME.get(parser, parser)
     calls, between, (begin, end) = WRITTEN[name]
     if name == "llama3":  # whose tag marks the first call, or each of them
         calls = [calls[0], calls[1].removeprefix("<|python_tag|>")]
     text = LEADS.get(name, "") + begin + between.join(calls[:count]) + end
-    tag = structural_tag(
-        parser,
+    tag = TAGS[parser].of_calls(
         [Call("get_x", {"title": "strict"}), Call("get", {"type": "object"})],
         at_least_one=True,
         stop_after_first=count == 1,

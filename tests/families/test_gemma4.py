@@ -9,10 +9,12 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from sglrouter.families.gemma4 import FORMATS, GEMMA4
+from sglrouter.families.registry import TOOL_FORMATS
 from tests.families.laws import WORDS, call_lists, check_truncated, parsed, reading_of, reads
 from tests.families.reading import read, read_every_way
 from tests.fast.profile import soak
+
+GEMMA4 = TOOL_FORMATS["gemma4"]
 
 Q = '<|"|>'
 
@@ -26,7 +28,6 @@ EMMA = ("book", {"title": "Emma", "pages": 474})
 
 
 def test_its_markers_are_seen() -> None:
-    assert FORMATS == {"gemma4": GEMMA4}
     assert set(GEMMA4.markers) == {"<|tool_call>", "<tool_call|>", Q}
 
 

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from sglrouter.families.glm_calls import FORMATS
-from sglrouter.families.program import Tools
+from sglrouter.families.formats.program import Tools
+from sglrouter.families.registry import TOOL_FORMATS
 from tests.families.laws import check_truncated, reading_of, reads
 from tests.families.reading import read_every_way
 
-GLM = FORMATS["glm45"]
-HUNYUAN = FORMATS["hunyuan"]
-HORIZON = FORMATS["k2_horizon"]
+GLM = TOOL_FORMATS["glm45"]
+HUNYUAN = TOOL_FORMATS["hunyuan"]
+HORIZON = TOOL_FORMATS["k2_horizon"]
 TOOLS = Tools(
     [
         {
@@ -34,15 +34,6 @@ TOOLS = Tools(
         {"function": {"name": "bare"}},
     ]
 )
-
-
-def test_every_name_is_there() -> None:
-    assert set(FORMATS) == {
-        "glm", "glm45", "glm45_moe", "glm47", "glm47_moe", "ling3", "poolside_v1", "spark25",
-        "iquest_q1", "hunyuan", "k2_horizon",
-    }  # fmt: skip
-    native = {name for name, form in FORMATS.items() if form.required_natively}
-    assert native == {"hunyuan", "spark25"}
 
 
 def pair(key: str, value: str) -> str:

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sglrouter.families.harmony import FORMATS, HARMONY
-from sglrouter.families.program import Tools
+from sglrouter.families.formats.program import Tools
+from sglrouter.families.registry import TOOL_FORMATS
 from tests.families.laws import (
     TEXTS,
     TOOLS,
@@ -23,6 +23,8 @@ from tests.families.laws import (
 )
 from tests.families.reading import read, read_every_way
 from tests.fast.profile import soak
+
+HARMONY = TOOL_FORMATS["gpt-oss"]
 
 BOOK = '<|channel|>commentary to=functions.book <|constrain|>json<|message|>{"pages": 2}<|call|>'
 NEXT = "<|end|><|start|>assistant"
@@ -40,7 +42,6 @@ def reads(text: str, tools: Tools = TOOLS) -> Read:
 
 
 def test_it_reads_reasoning_as_well() -> None:
-    assert FORMATS == {"gpt-oss": HARMONY}
     assert HARMONY.every_answer
     assert "<|message|>" in HARMONY.markers
 

@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
-from sglrouter.families.inkling import INKLING
+from sglrouter.families.registry import TOOL_FORMATS
 from tests.families.laws import reading_of, reads
 from tests.families.reading import read, read_every_way
+
+INKLING = TOOL_FORMATS["inkling"]
 
 MODEL, CALL, TEXT = "<|message_model|>", "<|content_invoke_tool_json|>", "<|content_text|>"
 THINKING, END = "<|content_thinking|>", "<|end_message|>"

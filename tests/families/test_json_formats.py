@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 from typing import Any
 
@@ -10,10 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sglrouter.families.json_formats import FORMATS
+from sglrouter.families.registry import TOOL_FORMATS as FORMATS
 from tests.families.json_families import BARE, FAMILIES, MARKED, Family
 from tests.families.laws import (
-    TOOLS,
     call_lists,
     check_truncated,
     parsed,
@@ -392,13 +390,3 @@ def test_xlam_takes_thoughts_off() -> None:
     assert (result.reasoning, result.content) == (f"Hm {CALL}", "")
     assert parsed(result) == [NOW]
     assert reads(FORMATS["xlam"], f" [TOOL_CALLS][{CALL}]") == ("", [NOW])
-
-
-def test_names_of_sglang_and_smg() -> None:
-    smg = {"json", "mistral", "qwen", "llama", "sarashina", "cohere"}
-    sglang = {"qwen", "qwen25", "hermes", "trinity", "llama3", "mistral", "interns1"}
-    sglang |= {"cohere_command4", "apertus2509", "gigachat3"}
-    others = {"granite3", "granite_20b_fc", "phi4_mini", "xlam", "jamba", "nemotron_json"}
-    assert smg | sglang | others <= set(FORMATS)
-    assert "now" in TOOLS
-    assert json.loads(CALL)["name"] == "now"

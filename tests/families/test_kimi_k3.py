@@ -10,11 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sglrouter.families.kimi_k3 import FORMATS, KIMI_K3
 from sglrouter.families.reading import Reading
+from sglrouter.families.registry import TOOL_FORMATS
 from tests.families.laws import TOOLS, call_lists, check_truncated, parsed, reading_of, reads
 from tests.families.reading import read, read_every_way
 from tests.fast.profile import soak
+
+KIMI_K3 = TOOL_FORMATS["kimi_k3"]
 
 
 def element(tag: str, inner: str) -> str:
@@ -39,7 +41,6 @@ EMMA = ("book", {"title": "Emma", "pages": 474})
 
 
 def test_an_answer_with_calls() -> None:
-    assert FORMATS == {"kimi_k3": KIMI_K3}
     assert reads(KIMI_K3, answer("Looking.", BOOK, call("now"))) == (
         "Looking.",
         [EMMA, ("now", {})],

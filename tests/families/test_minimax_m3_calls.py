@@ -6,10 +6,13 @@ from typing import Any
 
 import pytest
 
-from sglrouter.families.minimax_m3_calls import FORMATS, MINIMAX_M3, NAMESPACE
-from sglrouter.families.program import Tools
+from sglrouter.families.formats.program import Tools
+from sglrouter.families.minimax_m3 import NAMESPACE
+from sglrouter.families.registry import TOOL_FORMATS
 from tests.families.laws import check_truncated, reading_of, reads
 from tests.families.reading import read_every_way
+
+MINIMAX_M3 = TOOL_FORMATS["minimax-m3"]
 
 TOOLS = Tools(
     [
@@ -49,10 +52,6 @@ def tree(text: str) -> str:
 
 def block(parameters: str) -> str:
     return tree(f'<tool_call><invoke name="plan">{parameters}</invoke></tool_call>')
-
-
-def test_every_name_is_there() -> None:
-    assert set(FORMATS) == {"minimax-m3", "minimax_m3"}
 
 
 @pytest.mark.parametrize(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from sglrouter.families.muse_calls import FORMATS
-from sglrouter.families.program import Tools
+from sglrouter.families.formats.program import Tools
+from sglrouter.families.registry import TOOL_FORMATS
 from tests.families.laws import check_truncated, reads
 
-MUSE = FORMATS["muse"]
+MUSE = TOOL_FORMATS["muse"]
 TOOLS = Tools([{"function": {"name": name}} for name in ("map", "files.list", "a.b", "c.b")])
 
 
@@ -20,10 +20,6 @@ def call(name: str = "map") -> str:
 
 
 CALLS = [("map", {"n": 1})]
-
-
-def test_it_is_written_like_this_when_required() -> None:
-    assert MUSE.required_natively
 
 
 TO_USER = "<|start|>assistant to=user<|message|>"

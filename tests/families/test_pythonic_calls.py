@@ -12,8 +12,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from sglrouter.families.program import Format
-from sglrouter.families.pythonic_calls import FORMATS, LFM2, OLMO3, PYTHONIC
+from sglrouter.families.formats.program import Format
+from sglrouter.families.registry import TOOL_FORMATS
 from tests.families.laws import (
     call_lists,
     check_truncated,
@@ -23,6 +23,10 @@ from tests.families.laws import (
 )
 from tests.families.reading import read, read_every_way
 from tests.fast.profile import soak
+
+LFM2 = TOOL_FORMATS["lfm2"]
+OLMO3 = TOOL_FORMATS["olmo3"]
+PYTHONIC = TOOL_FORMATS["pythonic"]
 
 
 def listed(code: list[str]) -> str:
@@ -43,10 +47,6 @@ marked_families = pytest.mark.parametrize(("form", "wrap"), MARKED.values(), ids
 
 BOOK = "book(title='Emma', pages=474)"
 EMMA = ("book", {"title": "Emma", "pages": 474})
-
-
-def test_every_name_is_there() -> None:
-    assert set(FORMATS) == {"pythonic", "lfm2", "olmo3"}
 
 
 @families

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from sglrouter.families.program import Tools
+from sglrouter.families.formats.program import Tools
 from tests.families.families import FAMILIES, Family
 from tests.families.laws import check_truncated, parsed, reading_of, reads
 from tests.families.reading import read, read_every_way, without_ids

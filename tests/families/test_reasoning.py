@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from sglrouter.families.forced_calls import FORCED
-from sglrouter.families.program import Tools
+from sglrouter.families.formats.forced_calls import FORCED
+from sglrouter.families.formats.program import Tools
 from sglrouter.families.reading import Reading
-from sglrouter.families.reasoning import REASONING_FORMATS
-from sglrouter.families.registry import TOOL_FORMATS
+from sglrouter.families.registry import REASONING_FORMATS, TOOL_FORMATS
 from tests.families.reading import read_every_way
 
 CALL = '<tool_call>\n{"name": "f", "arguments": {"a": 1}}\n</tool_call>'

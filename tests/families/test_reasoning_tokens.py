@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sglrouter.families.reading import Reading
-from sglrouter.families.reasoning import REASONING_FORMATS
-from sglrouter.families.registry import TOOL_FORMATS
+from sglrouter.families.registry import REASONING_FORMATS, TOOL_FORMATS
 from sglrouter.output.chat import ChatCompletion, ChatStream
 from sglrouter.output.choice import Choice
 from sglrouter.output.detokenizer import DetokenizerFactory

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from sglrouter.errors import ConfigError
-from sglrouter.families.detection import REASONING_SIGNATURES, TOOL_SIGNATURES
 from sglrouter.families.registry import (
     AUTO,
+    KNOWN,
+    REASONING_FORMATS,
     TOOL_FORMATS,
     choose_formats,
     reasoning_format,
@@ -17,11 +18,42 @@ from sglrouter.families.registry import (
 QWEN = "<think>{{ x }}</think><tool_call>"
 
 
+def test_every_name_is_there() -> None:
+    """The names of SGLang's parsers, of the gateways', and our own."""
+    assert set(TOOL_FORMATS) == {
+        "apertus", "apertus2509", "cohere", "cohere_command4", "deepseek", "deepseek31",
+        "deepseek32", "deepseek_v4", "deepseekv3", "deepseekv31", "deepseekv32", "deepseekv4",
+        "deepseekv41", "dots", "gemma4", "gigachat3", "gigachat35", "glm", "glm45", "glm45_moe",
+        "glm47", "glm47_moe", "gpt-oss", "granite3", "granite_20b_fc", "hermes", "hunyuan",
+        "inkling", "internlm", "interns1", "iquest_q1", "jamba", "json", "k2_horizon", "kimi_k2",
+        "kimi_k3", "kimik2", "lfm2", "ling3", "llama", "llama3", "mimo", "minicpm5",
+        "minimax-m2", "minimax-m3", "minimax_m2", "minimax_m3", "mistral", "muse", "nanbeige",
+        "nemotron_json", "olmo3", "phi4_mini", "poolside_v1", "pythonic", "qwen", "qwen25",
+        "qwen3_coder", "qwen_coder", "qwen_xml", "sarashina", "seed_oss", "spark25", "step3",
+        "step3p5", "trinity", "xlam",
+    }  # fmt: skip
+    assert set(REASONING_FORMATS) == {
+        "apertus2509", "base", "cohere_cmd", "cohere_command4", "deepseek-r1", "deepseek-v3",
+        "deepseek-v4", "deepseek-v41", "deepseek_r1", "deepseek_v31", "dots", "gemma4",
+        "gigachat35", "glm45", "granite_thinking_parser", "hunyuan", "interns1", "iquest_q1",
+        "k2_horizon", "kimi", "kimi_k2", "kimi_k25", "kimi_k3", "kimi_thinking", "ling3", "mimo",
+        "minimax", "minimax-append-think", "minimax-m3", "mistral", "muse", "nanbeige", "nano_v3",
+        "nemotron_3", "poolside_v1", "qwen3", "qwen3-thinking", "qwen3_thinking", "seed_oss",
+        "step3", "step3p5",
+    }  # fmt: skip
+
+
+def test_some_call_in_their_own_format_by_training_alone() -> None:
+    trained = {name for name, family in KNOWN.writers.items() if family.by_training}
+    assert trained == {"hunyuan", "spark25", "muse"}
+    assert all(KNOWN.writers[name].tag is None for name in trained)
+
+
 def test_whatever_is_detected_can_be_read() -> None:
-    for signature in TOOL_SIGNATURES:
-        assert tool_format(signature.parser) is not None
-    for signature in REASONING_SIGNATURES:
-        formats = choose_formats("", signature.parser, "", ())
+    for _, parser in KNOWN.call_signatures:
+        assert tool_format(parser) is not None
+    for _, parser in KNOWN.reasoning_signatures:
+        formats = choose_formats("", parser, "", ())
         assert formats.reasoning is not None or formats.calls is not None
 
 

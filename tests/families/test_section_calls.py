@@ -6,11 +6,14 @@ from typing import Any
 
 import pytest
 
-from sglrouter.families.program import Tools
+from sglrouter.families.formats.program import Tools
 from sglrouter.families.reading import Reading
-from sglrouter.families.section_calls import DEEPSEEK, FORMATS, KIMI_K2
+from sglrouter.families.registry import TOOL_FORMATS
 from tests.families.laws import TOOLS, reads
 from tests.families.reading import read, read_every_way
+
+DEEPSEEK = TOOL_FORMATS["deepseekv31"]
+KIMI_K2 = TOOL_FORMATS["kimi_k2"]
 
 BEGIN, END = "<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>"
 CALL, CALL_END, SEPARATOR = "<｜tool▁call▁begin｜>", "<｜tool▁call▁end｜>", "<｜tool▁sep｜>"
@@ -19,11 +22,6 @@ V31 = f"{CALL}note{SEPARATOR}{{}}{CALL_END}"
 V3 = f"{CALL}function{SEPARATOR}note\n```json\n{{}}\n```{CALL_END}"
 NOTE: tuple[str, dict[str, Any]] = ("note", {})
 NOW: tuple[str, dict[str, Any]] = ("now", {})
-
-
-def test_names_of_sglang_and_smg() -> None:
-    names = ("deepseek", "deepseekv3", "deepseek31", "deepseekv31", "kimi_k2", "kimik2")
-    assert set(FORMATS) == set(names)
 
 
 @pytest.mark.parametrize("call", [V3, V31], ids=["v3", "v31"])

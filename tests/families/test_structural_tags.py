@@ -11,15 +11,8 @@ from typing import Any
 
 import pytest
 
-from sglrouter.families.structural_tags import (
-    FAMILIES,
-    HARMONY,
-    Call,
-    always_tagged,
-    answer_or_calls,
-    has_tags,
-    structural_tag,
-)
+from sglrouter.families.formats.structural_tags import Call, CallTag, Tag
+from sglrouter.families.registry import KNOWN
 from tests.families.tag_language import accepts
 
 CALLS = [Call("get_x", {"title": "strict"}), Call("get", {"type": "object"})]
@@ -165,19 +158,23 @@ SAME = {
 }
 
 
+TAGS: dict[str, Tag] = {
+    name: family.tag for name, family in KNOWN.writers.items() if family.tag is not None
+}
+
+
 def tag(parser: str, *, at_least_one: bool = False, stop_after_first: bool = False) -> Any:
-    return structural_tag(
-        parser, CALLS, at_least_one=at_least_one, stop_after_first=stop_after_first
+    return TAGS[parser].of_calls(
+        CALLS, at_least_one=at_least_one, stop_after_first=stop_after_first
     )
 
 
 def test_every_name_has_an_expectation() -> None:
-    assert set(FAMILIES) | HARMONY == set(WRITTEN) | set(SAME)
+    assert set(TAGS) == set(WRITTEN) | set(SAME)
     for other, name in SAME.items():
         assert tag(other) == tag(name)
-        assert has_tags(other)
-    for name in ("", "pythonic", "lfm2", "glm45", "step3", "hunyuan", "json"):
-        assert not has_tags(name)
+    for name in ("pythonic", "lfm2", "glm45", "step3", "hunyuan", "json"):
+        assert KNOWN.writers[name].tag is None
 
 
 @pytest.mark.parametrize("stop", [False, True])
@@ -239,33 +236,35 @@ def test_harmony_thinks_before_it_calls_but_does_not_answer_instead() -> None:
 
 def test_a_name_is_written_as_its_place_needs() -> None:
     odd = [Call('a"\n', {})]
-    in_json = structural_tag("hermes", odd, at_least_one=True, stop_after_first=False)
+    in_json = TAGS["hermes"].of_calls(odd, at_least_one=True, stop_after_first=False)
     assert accepts(in_json, '<tool_call>{"name":"a\\"\\n", "arguments":<json any>}</tool_call>')
-    plain = structural_tag("glm47", odd, at_least_one=True, stop_after_first=False)
+    plain = TAGS["glm47"].of_calls(odd, at_least_one=True, stop_after_first=False)
     assert accepts(plain, '<tool_call>a"\n<glm_xml any></tool_call>')
 
 
 def test_two_tools_of_one_name_share_a_trigger() -> None:
     twice = [Call("f", {"title": "one"}), Call("f", {"title": "two"})]
-    for parser in FAMILIES:
-        made = structural_tag(parser, twice, at_least_one=False, stop_after_first=False)
-        triggers = made.get("triggers") or made["format"]["triggers"]
+    for tag in TAGS.values():
+        if not isinstance(tag, CallTag):
+            continue  # Harmony has no free text, and so no triggers
+        form = tag.of_calls(twice, at_least_one=False, stop_after_first=False)
+        triggers = form.get("triggers") or form["format"]["triggers"]
         assert len(triggers) == 1
 
 
 def test_an_answer_or_calls() -> None:
     answer = {"title": "answer"}
-    allowed = answer_or_calls("qwen", CALLS, answer=answer, stop_after_first=True)
+    qwen = KNOWN.writers["qwen"].tag
+    assert isinstance(qwen, CallTag)
+    allowed = qwen.of_answer_or_calls(CALLS, answer=answer, stop_after_first=True)
     call = WRITTEN["qwen25"][0][1]
     assert accepts(allowed, "<json answer>")
     assert accepts(allowed, call)
     assert not accepts(allowed, call + call)
     assert not accepts(allowed, "hello")
-    more = answer_or_calls("qwen", CALLS, answer=answer, stop_after_first=False)
+    more = qwen.of_answer_or_calls(CALLS, answer=answer, stop_after_first=False)
     assert accepts(more, call + call)
 
 
 def test_who_is_always_held_to_the_format() -> None:
-    assert [name for name in FAMILIES if always_tagged(name)] == ["kimi_k3", "inkling"]
-    assert not always_tagged("gpt-oss")
-    assert not always_tagged("")
+    assert {name for name, tag in TAGS.items() if tag.always} == {"kimi_k3", "inkling"}

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sglrouter.families.typed_values import Kind, json_value, kind, types
+from sglrouter.families.formats.typed_values import Kind, json_value, kind, types
 from tests.families.laws import TEXTS, json_values
 from tests.fast.profile import soak
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sglrouter.errors import EngineError
-from sglrouter.families.forced_calls import FORCED
+from sglrouter.families.formats.forced_calls import FORCED
 from sglrouter.families.reading import Reading
 from sglrouter.output.chat import ChatCompletion, ChatStream
 from sglrouter.output.choice import Choice

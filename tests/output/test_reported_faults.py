@@ -16,11 +16,10 @@ from tokenizers import AddedToken, Tokenizer
 
 from sglrouter._fast.wire import GenerateReader
 from sglrouter._proto import scheduler
-from sglrouter.families.forced_calls import forced
-from sglrouter.families.program import Tools
+from sglrouter.families.formats.forced_calls import forced
+from sglrouter.families.formats.program import Tools
 from sglrouter.families.reading import Reading
-from sglrouter.families.reasoning import REASONING_FORMATS
-from sglrouter.families.registry import TOOL_FORMATS
+from sglrouter.families.registry import REASONING_FORMATS, TOOL_FORMATS
 from sglrouter.output.chat import ChatCompletion, ChatStream
 from sglrouter.output.choice import Choice
 from sglrouter.output.detokenizer import DetokenizerFactory

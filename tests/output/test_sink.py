@@ -19,10 +19,9 @@ from sglrouter._fast.parse import OutputParser
 from sglrouter._fast.sink import TextSink
 from sglrouter._fast.sse import ChunkFramer
 from sglrouter._fast.wire import GenerateReader
-from sglrouter.families.program import Tools
+from sglrouter.families.formats.program import Tools
 from sglrouter.families.reading import Reading
-from sglrouter.families.reasoning import REASONING_FORMATS
-from sglrouter.families.registry import choose_formats
+from sglrouter.families.registry import REASONING_FORMATS, TOOL_FORMATS
 from sglrouter.output.chat import ChatStream
 from sglrouter.output.choice import Choice
 from sglrouter.output.detokenizer import DetokenizerFactory
@@ -210,7 +209,7 @@ def test_a_framer_of_another_api_gets_what_ours_get(size: int) -> None:
     tools = Tools([{"type": "function", "function": {"name": "f", "parameters": {}}}])
     reading = Reading(
         reasoning=REASONING_FORMATS["qwen3"],
-        calls=choose_formats("hermes", "", "", ()).calls,
+        calls=TOOL_FORMATS["hermes"],
         tools=tools,
     )
     ours, theirs = socket.socketpair()

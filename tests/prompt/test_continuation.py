@@ -12,8 +12,7 @@ import msgspec
 import pytest
 
 from sglrouter.errors import BadRequest
-from sglrouter.families.detection import detect_reasoning_parser
-from sglrouter.families.reasoning import REASONING_FORMATS
+from sglrouter.families.registry import REASONING_FORMATS, detect_reasoning_parser
 from sglrouter.prompt.continuation import Continuation, Continue, continuation
 from sglrouter.prompt.conversation import PromptBuilder
 from sglrouter.prompt.encoder import reference_encoder

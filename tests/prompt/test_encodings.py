@@ -12,7 +12,7 @@ import pytest
 from tokenizers import AddedToken, Tokenizer
 
 from sglrouter.errors import BadRequest
-from sglrouter.families.detection import detect_reasoning_parser, detect_tool_parser
+from sglrouter.families.registry import detect_reasoning_parser, detect_tool_parser
 from sglrouter.prompt.budget import Budget
 from sglrouter.prompt.conversation import PromptBuilder, PromptOptions
 from sglrouter.prompt.encoder import reference_encoder

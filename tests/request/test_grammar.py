@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from sglrouter.engines.wire.scheduler import CONSTRAINTS, Sampling, generate_request
 from sglrouter.errors import BadRequest, EngineError, from_grpc_status
-from sglrouter.families.structural_tags import FAMILIES
+from sglrouter.families.registry import KNOWN
 from sglrouter.request import grammar as grammars
 from sglrouter.request.grammar import (
     MAX_EBNF,
@@ -35,7 +35,7 @@ def request(**fields: Any) -> ChatRequest:
 
 def grammar(parser: str = "", **fields: Any) -> Grammar:
     asked = request(**fields)
-    return choose_grammar(asked, choose_tools(asked), parser)
+    return choose_grammar(asked, choose_tools(asked), KNOWN.family(parser))
 
 
 def tool(name: object = "f", parameters: object = None, **more: object) -> Json:
@@ -54,6 +54,7 @@ def nested(depth: int) -> Any:
 
 
 SCHEMA = {"type": "object", "z": 1, "properties": {"ü": {"type": "string"}}}
+TAGGED = [name for name, family in KNOWN.writers.items() if family.tag is not None]
 TAG = {"type": "structural_tag", "format": {"type": "any_text"}}
 
 
@@ -231,7 +232,6 @@ def test_a_forced_call_is_an_array_where_the_family_has_no_format_to_force() -> 
     found = grammar(tools=[tool("f"), tool("g")], tool_choice="required")
     assert found.constraint is not None
     assert found.constraint[0] == "json_schema"
-    assert not found.native
     assert found.field == "tools"
     assert len(json.loads(found.constraint[1])["items"]["anyOf"]) == 2
     named = grammar(tools=[tool("f"), tool("g")], tool_choice={"type": "function", "name": "g"})
@@ -239,18 +239,16 @@ def test_a_forced_call_is_an_array_where_the_family_has_no_format_to_force() -> 
     assert '"f"' not in named.constraint[1]
 
 
-@pytest.mark.parametrize("parser", FAMILIES)
+@pytest.mark.parametrize("parser", TAGGED)
 def test_a_forced_call_is_in_the_familys_format(parser: str) -> None:
     found = grammar(parser, tools=[tool("f"), tool("g")], tool_choice="required")
     assert found.constraint is not None
     assert found.constraint[0] == "structural_tag"
-    assert found.native
 
 
 def test_a_family_that_calls_by_training_needs_no_grammar() -> None:
     found = grammar("hunyuan", tools=[tool()], tool_choice="required")
     assert found == Grammar()
-    assert found.native
 
 
 def test_parallel_tool_calls() -> None:
@@ -405,7 +403,7 @@ _formats = st.builds(
     choice=_choices | _json,
     parallel=st.booleans(),
     response_format=_formats | _json,
-    parser=st.sampled_from(["", *FAMILIES, "gpt-oss"]),
+    parser=st.sampled_from(["", *KNOWN.writers]),
 )
 def test_any_json_becomes_a_constraint_or_is_refused(
     tools: Any, choice: Any, parallel: bool, response_format: Any, parser: str
@@ -415,6 +413,6 @@ def test_any_json_becomes_a_constraint_or_is_refused(
         body["response_format"] = response_format
     with suppress(BadRequest):
         asked = decode_chat_request(json.dumps(body).encode())
-        found = choose_grammar(asked, choose_tools(asked), parser)
+        found = choose_grammar(asked, choose_tools(asked), KNOWN.family(parser))
         if found.constraint is not None and found.constraint[0] != "regex":
             json.loads(found.constraint[1])

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 
 from sglrouter.errors import BadRequest
+from sglrouter.families.registry import KNOWN
 from sglrouter.request import tool_constraints
 from sglrouter.request.tool_constraints import (
     Choice,
+    Constraint,
     answer_or_call,
     check_tools,
     constraint_of,
     encode_tools,
-    tool_constraint,
 )
 from tests.families.tag_language import accepts
 
@@ -26,20 +28,26 @@ def tool(name: str = "f", parameters: object = None, **more: object) -> Json:
     return {"type": "function", "function": {"name": name, "parameters": parameters, **more}}
 
 
+def tool_constraint(
+    parser: str, tools: Sequence[Json], choice: Choice, parallel: bool
+) -> Constraint | None:
+    """The constraint that all these tools ask for."""
+    everything = tuple(range(len(tools)))
+    return constraint_of(KNOWN.family(parser), encode_tools(tools), everything, choice, parallel)
+
+
 def forced(*tools: Json, parser: str = "", parallel: bool = True) -> Any:
     """The JSON array that calls must be."""
-    constraint, native = tool_constraint(parser, tools, "required", parallel)
+    constraint = tool_constraint(parser, tools, "required", parallel)
     assert constraint is not None
     assert constraint[0] == "json_schema"
-    assert not native
     return json.loads(constraint[1])
 
 
 def tagged(parser: str, *tools: Json, choice: Choice = "auto", parallel: bool = True) -> Any:
-    constraint, native = tool_constraint(parser, tools, choice, parallel)
+    constraint = tool_constraint(parser, tools, choice, parallel)
     assert constraint is not None
     assert constraint[0] == "structural_tag"
-    assert native
     return json.loads(constraint[1])
 
 
@@ -50,6 +58,7 @@ def item(name: str, parameters: Json) -> Json:
     }
 
 
+HERMES = KNOWN.family("hermes")
 SCHEMA = {"type": "object", "z": 1, "properties": {"ü": {"type": "string"}}}
 EMPTY = {"type": "object", "properties": {}}
 
@@ -65,15 +74,15 @@ def test_a_forced_call_is_an_array_of_calls_with_each_tools_own_schema() -> None
     }
 
 
-@pytest.mark.parametrize("parser", ["", "pythonic", "glm45", "step3", "minimax-m2", "unknown"])
+@pytest.mark.parametrize("parser", ["", "pythonic", "glm45", "step3", "minimax-m2"])
 def test_families_without_tags_call_by_an_array(parser: str) -> None:
     assert forced(tool(), parser=parser)["minItems"] == 1
-    assert tool_constraint(parser, [tool(strict=True)], "auto", True) == (None, True)
+    assert tool_constraint(parser, [tool(strict=True)], "auto", True) is None
 
 
 @pytest.mark.parametrize("parser", ["hunyuan", "spark25", "muse"])
 def test_families_that_call_by_their_training_alone(parser: str) -> None:
-    assert tool_constraint(parser, [tool()], "required", True) == (None, True)
+    assert tool_constraint(parser, [tool()], "required", True) is None
 
 
 def test_without_parallel_calls_there_is_one() -> None:
@@ -112,7 +121,7 @@ def test_tools_that_are_not_strict_leave_auto_alone(strict: object) -> None:
     for parser in ("", "qwen", "kimi_k2", "gpt-oss"):
         for parallel in (True, False):
             asked = tool_constraint(parser, [tool(strict=strict)], "auto", parallel)
-            assert asked == (None, True)
+            assert asked is None
 
 
 @pytest.mark.parametrize("parser", ["inkling", "kimi_k3"])
@@ -122,8 +131,8 @@ def test_some_families_are_always_held_to_their_format(parser: str) -> None:
 
 def test_only_the_allowed_tools_count() -> None:
     encoded = encode_tools([tool("f", strict=True), tool("g"), tool("h", strict=True)])
-    assert constraint_of("hermes", encoded, (1,), "auto", True) == (None, True)
-    constraint, _ = constraint_of("hermes", encoded, (1, 2), "auto", True)
+    assert constraint_of(HERMES, encoded, (1,), "auto", True) is None
+    constraint = constraint_of(HERMES, encoded, (1, 2), "auto", True)
     assert constraint is not None
     names = [structure["begin"] for structure in json.loads(constraint[1])["structures"]]
     assert names == [f'<tool_call>{{"name":"{name}", "arguments":' for name in "gh"]
@@ -185,11 +194,12 @@ def test_types_that_do_not_exist_are_taken_for_what_they_mean() -> None:
 def test_what_is_no_schema_is_refused_by_its_place(parameters: object) -> None:
     tools = [tool(), tool("g", parameters)]
     strict = [tool(), tool("g", parameters, strict=True)]
-    for check in (
+    checks: tuple[Callable[[], object], ...] = (
         lambda: check_tools(encode_tools(tools)),
         lambda: tool_constraint("", tools, "required", True),
         lambda: tool_constraint("hermes", strict, "auto", True),
-    ):
+    )
+    for check in checks:
         with pytest.raises(BadRequest) as raised:
             check()
         assert raised.value.param == "tools[1].function.parameters"
@@ -201,7 +211,7 @@ def test_what_no_engine_can_enforce_is_refused_only_where_it_is_to_be_enforced()
     for parameters in (loop, remote):
         tools = [tool(), tool("g", parameters)]
         check_tools(encode_tools(tools))
-        assert tool_constraint("hermes", tools, "auto", True) == (None, True)
+        assert tool_constraint("hermes", tools, "auto", True) is None
         assert tagged("hermes", *tools, choice="required")
         tools[1]["function"]["strict"] = True
         for parser, choice in (("", "required"), ("hermes", "required"), ("hermes", "auto")):
@@ -212,7 +222,7 @@ def test_what_no_engine_can_enforce_is_refused_only_where_it_is_to_be_enforced()
 
 def test_an_answer_or_a_call() -> None:
     encoded = encode_tools([tool("f"), tool("g")])
-    found = answer_or_call("qwen", encoded, (1,), '{"title":"answer"}', True)
+    found = answer_or_call(KNOWN.family("qwen"), encoded, (1,), '{"title":"answer"}', True)
     assert found is not None
     assert found[0] == "structural_tag"
     tag = json.loads(found[1])
@@ -220,7 +230,7 @@ def test_an_answer_or_a_call() -> None:
     assert accepts(tag, '<tool_call>\n{"name":"g", "arguments":<json any>}\n</tool_call>')
     assert not accepts(tag, '<tool_call>\n{"name":"f", "arguments":<json any>}\n</tool_call>')
     for parser in ("", "pythonic", "gpt-oss"):
-        assert answer_or_call(parser, encoded, (0,), "{}", True) is None
+        assert answer_or_call(KNOWN.family(parser), encoded, (0,), "{}", True) is None
 
 
 def nested(depth: int) -> Any:
@@ -241,7 +251,7 @@ def test_the_same_tools_are_checked_once(monkeypatch: pytest.MonkeyPatch) -> Non
     encoded = encode_tools([tool("only-here", {"type": "object"}, strict=True)])
     for _ in range(3):
         check_tools(encoded)
-        constraint_of("hermes", encoded, (0,), "auto", True)
+        constraint_of(HERMES, encoded, (0,), "auto", True)
     assert len(seen) == 2, "once by itself and once for the constraint"
 
 
@@ -251,5 +261,5 @@ def test_large_tools_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     encoded = encode_tools([tool("large", {"title": "x" * tool_constraints._LONGEST_KEPT})])
     for _ in range(3):
         check_tools(encoded)
-        constraint_of("", encoded, (0,), "required", True)
+        constraint_of(None, encoded, (0,), "required", True)
     assert len(seen) == 6

@@ -14,10 +14,10 @@ from __future__ import annotations
 from sglrouter._fast.guard import ENDS, ENDS_OR_CLOSES, OPENS, Guard
 from sglrouter._fast.operations import Match, Read
 from sglrouter._fast.parse import OutputParser
-from sglrouter.families import json_calls
-from sglrouter.families.call_blocks import CallBlocks, ReadCall, broken_or_cut
-from sglrouter.families.program import PEEK, Format, Outcome, Tools
-from sglrouter.families.typed_values import Values, as_string
+from sglrouter.families.formats import json_calls
+from sglrouter.families.formats.call_blocks import CallBlocks, ReadCall
+from sglrouter.families.formats.program import PEEK, Outcome, Tools, broken_or_cut
+from sglrouter.families.formats.typed_values import Values, as_string
 
 # A name ends at a tag or a line; some write the line's end as the two characters \\n.
 _NAME = Read((b"<", b"\n", b"\\n", b" ", b"\t", b"\r"), limit=256, peek=True)
@@ -190,24 +190,5 @@ class PairedCalls(CallBlocks):
         return Outcome.BROKEN, True, tag or None
 
 
-GLM = PairedCalls().format()
-NATIVE_GLM = PairedCalls().format(required_natively=True)
-IQUEST = PairedCalls("iquest_tool_call").format()
-HUNYUAN = PairedCalls(
-    block="tool_calls", separator="tool_sep", suffixes=("", ":opensource")
-).format(required_natively=True)
-K2_HORIZON = PairedCalls(block="tool_calls", prefix="ifm|", typed=True).format()
-
-FORMATS: dict[str, Format] = {
-    "glm": GLM,
-    "glm45": GLM,
-    "glm45_moe": GLM,
-    "glm47": GLM,
-    "glm47_moe": GLM,
-    "ling3": GLM,
-    "poolside_v1": GLM,
-    "spark25": NATIVE_GLM,
-    "iquest_q1": IQUEST,
-    "hunyuan": HUNYUAN,
-    "k2_horizon": K2_HORIZON,
-}
+# Written by GLM, and by those that follow it to the letter.
+GLM_CALLS = PairedCalls().format()

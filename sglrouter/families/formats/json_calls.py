@@ -12,7 +12,7 @@ from typing import Any
 
 from sglrouter._fast.operations import Operation, Text, Value
 from sglrouter._fast.parse import OutputParser
-from sglrouter.families.program import (
+from sglrouter.families.formats.program import (
     JSON,
     PEEK,
     SKIP_JSON,
@@ -20,6 +20,7 @@ from sglrouter.families.program import (
     Part,
     Program,
     Tools,
+    broken_or_cut,
     json_text,
     literal,
 )
@@ -63,7 +64,7 @@ def arguments(parser: OutputParser, value: Value = JSON) -> Part:
     if byte in QUOTES:
         quoted = yield _WRAPPED
         if quoted is None:
-            return Outcome.CUT if parser.ended else Outcome.BROKEN
+            return broken_or_cut(parser)
         inner = json_text(quoted)
         if inner is None:
             parser.push(quoted)
@@ -139,7 +140,7 @@ def call_object(parser: OutputParser, tools: Tools | None = None, value: Value =
     name = None
     begun = argued = False
     if (yield _OPEN_BRACE) < 0:
-        return _otherwise(parser), False
+        return broken_or_cut(parser), False
     while True:
         byte = yield PEEK
         if byte == b"}" or (begun and byte in (b"]", b"{")):
@@ -186,7 +187,7 @@ def call_object(parser: OutputParser, tools: Tools | None = None, value: Value =
             of_a_call = tools is None or begun or key in _OTHER_KEYS
             if not of_a_call or (yield SKIP_JSON) is not True:
                 break
-    outcome = _otherwise(parser)
+    outcome = broken_or_cut(parser)
     if begun and outcome is Outcome.BROKEN:
         parser.end_call()
     return outcome, begun
@@ -196,7 +197,7 @@ def keyed_object(parser: OutputParser, _tools: Tools | None = None, value: Value
     """Reads an object whose members are calls, {name: arguments}; returns as call_object()."""
     begun = False
     if (yield _OPEN_BRACE) < 0:
-        return _otherwise(parser), False
+        return broken_or_cut(parser), False
     while True:
         byte = yield PEEK
         if byte == b"}":
@@ -207,7 +208,7 @@ def keyed_object(parser: OutputParser, _tools: Tools | None = None, value: Value
             continue
         name = yield from _text()
         if not name or (yield _COLON) < 0:
-            return _otherwise(parser), begun
+            return broken_or_cut(parser), begun
         begun = True
         outcome = yield from call(parser, name, value)
         if outcome is not Outcome.DONE:
@@ -264,8 +265,3 @@ def _text() -> Generator[Operation, Any, str | None]:
         return None
     quoted = yield _STRING
     return None if quoted is None else json_text(quoted)
-
-
-def _otherwise(parser: OutputParser) -> Outcome:
-    """How reading went that did not find what it should."""
-    return Outcome.CUT if parser.ended else Outcome.BROKEN

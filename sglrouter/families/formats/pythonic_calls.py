@@ -13,20 +13,17 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from typing import Any
 
-from sglrouter._fast.operations import CONTENT, Operation, Pass, Read, Value
+from sglrouter._fast.operations import Operation, Read, Value
 from sglrouter._fast.parse import OutputParser
-from sglrouter.families.json_calls import Calls, call_object, drop_strays
-from sglrouter.families.marked_calls import DROP_REST, marked
-from sglrouter.families.program import (
+from sglrouter.families.formats.json_calls import Calls, call_object, drop_strays
+from sglrouter.families.formats.program import (
     PEEK,
-    Format,
     Outcome,
-    Program,
     Tools,
     literal,
 )
 
-_Item = Callable[[OutputParser], Calls]
+Item = Callable[[OutputParser], Calls]
 
 _NO_NAME = tuple(
     bytes((byte,)) for byte in range(128) if not (chr(byte).isalnum() or chr(byte) in "_-.")
@@ -122,7 +119,7 @@ def call(parser: OutputParser) -> Calls:
     return (yield from arguments(parser, word[0].decode()))
 
 
-def _more(parser: OutputParser, item: _Item, *, bracketed: bool) -> Calls:
+def more(parser: OutputParser, item: Item, *, bracketed: bool) -> Calls:
     """Reads what follows a call: the list's end, or further calls up to it."""
     while True:
         parser.mark()
@@ -150,76 +147,10 @@ def calls(parser: OutputParser, _tools: Tools | None = None) -> Calls:
     """
     yield _FENCE
     bracketed = (yield _OPEN_BRACKET) >= 0
-    item: _Item = call_object if (yield PEEK) == b"{" else call
+    item: Item = call_object if (yield PEEK) == b"{" else call
     outcome, begun = yield from item(parser)
     if outcome is Outcome.DONE:
-        outcome, begun = yield from _more(parser, item, bracketed=bracketed)
+        outcome, begun = yield from more(parser, item, bracketed=bracketed)
     if outcome is Outcome.DONE:
         yield from drop_strays(parser)
     return outcome, begun
-
-
-_PYTHON_START = b"<|python_start|>"
-_PYTHON_END = b"<|python_end|>"
-_START_AGAIN = literal(_PYTHON_START)
-_END = literal(_PYTHON_END)
-
-
-def _llama4(parser: OutputParser, tools: Tools) -> Program:
-    """Llama 4's calls: a list, with markers around it or without.
-
-    Without, it may also be JSON, if nothing comes before it.
-    """
-    names = tools.names
-    lists = (b"[" + name.encode() + b"(" for name in names)
-    content = Pass(CONTENT, (_PYTHON_START, *lists), loose=True)
-
-    def known_object(parser: OutputParser) -> Calls:
-        return call_object(parser, tools)
-
-    parser.mark()
-    bracketed = (yield _OPEN_BRACKET) >= 0
-    if (yield PEEK) == b"{":
-        outcome, begun = yield from known_object(parser)
-        if outcome is Outcome.DONE:
-            outcome, begun = yield from _more(parser, known_object, bracketed=bracketed)
-        if not begun:
-            parser.reject()
-        elif outcome is Outcome.CUT:
-            yield DROP_REST
-    else:
-        parser.rewind()
-
-    while (found := (yield content)) >= 0:
-        parser.mark(parser.marker)
-        if found:
-            outcome, begun = yield from arguments(parser, names[found - 1])
-            if outcome is Outcome.DONE:
-                outcome, begun = yield from _more(parser, call, bracketed=True)
-            if outcome is Outcome.DONE:
-                yield from drop_strays(parser)
-            if not begun:
-                parser.reject()
-                continue
-        else:
-            while (yield _START_AGAIN) >= 0:
-                pass
-            outcome, begun = yield from calls(parser)
-            if outcome is Outcome.BROKEN and not begun:
-                parser.reject()
-                continue
-            if outcome is not Outcome.CUT:
-                parser.mark()
-                if (yield _END) < 0 and not parser.ended:
-                    parser.reject()
-                    continue
-                parser.accept()
-        if outcome is Outcome.CUT or parser.ended:
-            yield DROP_REST
-
-
-PYTHONIC = Format(_llama4, (_PYTHON_START.decode(), _PYTHON_END.decode()))
-LFM2 = marked((b"<|tool_call_start|>",), (b"<|tool_call_end|>",), body=calls)
-OLMO3 = marked((b"<function_calls>",), (b"</function_calls>",), body=calls)
-
-FORMATS = {"pythonic": PYTHONIC, "lfm2": LFM2, "olmo3": OLMO3}

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from sglrouter._fast.operations import CONTENT, REASONING, Match, Operation, Pass, Read, Value
 from sglrouter._fast.parse import OutputParser
-from sglrouter.families.program import PEEK, REST, Program, literal
+from sglrouter.families.formats.program import PEEK, REST, Program, literal
 
 # How many bytes are held back where reasoning may turn out to be the answer. If it was longer
 # than this, it becomes content as well: what has gone out as reasoning is not taken back.
@@ -163,70 +163,17 @@ def _is_json(parser: OutputParser, closer: Read | None) -> Generator[Operation, 
     return whole is None or (whole and (yield PEEK) == b"")
 
 
-def _think(*interrupts: str, always: bool = False, more: tuple[str, ...] = ()) -> ReasoningFormat:
-    return ReasoningFormat(("<think>", *more), ("</think>",), interrupts, always)
+def think(*interrupts: str, always: bool = False) -> ReasoningFormat:
+    """The format of the families that write <think>...</think>.
+
+    Args:
+        interrupts: As ReasoningFormat has it.
+        always: As ReasoningFormat has it.
+    """
+    return ReasoningFormat(("<think>",), ("</think>",), interrupts, always)
 
 
-_THINK = _think()
-_THINK_ALWAYS = _think(always=True)
-_TOOL_CALL = _think("<tool_call>")
-_KIMI_CALLS = ("<|tool_calls_section_begin|>", "<|tool_call_section_begin|>")
-_KIMI = ReasoningFormat(("◁think▷",), ("◁/think▷",))
-
-# By SGLang's names and by smg's.
-REASONING_FORMATS = {
-    "base": _THINK,
-    "cohere_cmd": ReasoningFormat(("<|START_THINKING|>",), ("<|END_THINKING|>",)),
-    "cohere_command4": ReasoningFormat(("<|START_THINKING|>",), ("<|END_THINKING|>",), always=True),
-    "apertus2509": ReasoningFormat(("<|inner_prefix|>",), ("<|inner_suffix|>",)),
-    "deepseek-r1": _THINK_ALWAYS,
-    "deepseek_r1": _THINK_ALWAYS,
-    "deepseek-v3": _THINK,
-    "deepseek_v31": _THINK,
-    "deepseek-v4": _THINK,
-    "deepseek-v41": _THINK,
-    "dots": _TOOL_CALL,
-    "gemma4": ReasoningFormat(("<|channel>thought\n", "<|channel>thought"), ("<channel|>",)),
-    "gigachat35": _THINK_ALWAYS,
-    "glm45": _TOOL_CALL,
-    "granite_thinking_parser": _TOOL_CALL,
-    "hunyuan": _think("<tool_calls>"),
-    "interns1": _TOOL_CALL,
-    "iquest_q1": _think("<iquest_tool_call>"),
-    "k2_horizon": ReasoningFormat(
-        ("<ifm|think>", "<ifm|think_fast>", "<ifm|think_faster>"),
-        ("</ifm|think>", "</ifm|think_fast>", "</ifm|think_faster>"),
-    ),
-    "kimi": _KIMI,
-    "kimi_k2": _think(*_KIMI_CALLS),
-    "kimi_k25": _think(*_KIMI_CALLS),
-    "kimi_k3": ReasoningFormat(
-        ("<|open|>think<|sep|>",),
-        ("<|close|>think<|sep|>",),
-        (
-            "<|open|>response<|sep|>",
-            "<|open|>message<|sep|>",
-            "<|open|>tools<|sep|>",
-            "<|open|>call ",
-        ),
-        answers=("<|close|>response<|sep|>", "<|close|>message<|sep|>"),
-    ),
-    "kimi_thinking": _think(*_KIMI_CALLS, always=True),
-    "ling3": _TOOL_CALL,
-    "mimo": _THINK,
-    "minimax": _THINK_ALWAYS,
-    "minimax-append-think": ReasoningFormat((), (), prefix="<think>"),
-    "minimax-m3": ReasoningFormat(("<mm:think>",), ("</mm:think>",)),
-    "mistral": ReasoningFormat(("[THINK]",), ("[/THINK]",)),
-    "nano_v3": _TOOL_CALL,
-    "nanbeige": _TOOL_CALL,
-    "nemotron_3": _TOOL_CALL,
-    "poolside_v1": _THINK,
-    "muse": ReasoningFormat(("to=self<|message|>",), ("<|eom|>",)),
-    "qwen3": _TOOL_CALL,
-    "qwen3-thinking": _think("<tool_call>", always=True),
-    "qwen3_thinking": _think("<tool_call>", always=True),
-    "seed_oss": ReasoningFormat(("<seed:think>",), ("</seed:think>",), ("<seed:tool_call>",)),
-    "step3": _THINK_ALWAYS,
-    "step3p5": _THINK_ALWAYS,
-}
+# What most of them write. Some of their models begin without the opener.
+THINK = think()
+THINK_ALWAYS = think(always=True)
+THINK_UNTIL_CALL = think("<tool_call>")

@@ -11,14 +11,12 @@ from collections.abc import Callable, Generator
 from enum import Enum, auto
 from typing import Any
 
-from sglrouter._fast.operations import CONTENT, DROP, Match, Operation, Pass
+from sglrouter._fast.operations import CONTENT, Match, Operation, Pass
 from sglrouter._fast.parse import OutputParser
-from sglrouter.families.json_calls import QUOTES, Calls, calls
-from sglrouter.families.program import PEEK, Format, Outcome, Program, Tools
+from sglrouter.families.formats.json_calls import QUOTES, Calls, calls
+from sglrouter.families.formats.program import DROP_REST, PEEK, Format, Outcome, Program, Tools
 
 Body = Callable[[OutputParser, Tools | None], Calls]
-
-DROP_REST = Pass(DROP)
 
 _FENCES = (b"```json", b"```\n")
 _FENCE_END = Match((b"```",), skip_space=True)

@@ -19,9 +19,18 @@ from functools import lru_cache
 from sglrouter._fast.guard import CLOSES, ENDS, ENDS_ON_LINE, OPENS, Guard
 from sglrouter._fast.operations import KEEP, ONE_NEWLINE, Match, Read
 from sglrouter._fast.parse import OutputParser
-from sglrouter.families.call_blocks import CallBlocks, ReadCall, broken_or_cut
-from sglrouter.families.program import JSON, PEEK, Format, Outcome, Tools, literal
-from sglrouter.families.typed_values import Values, as_string
+from sglrouter.families.formats.call_blocks import CallBlocks, ReadCall
+from sglrouter.families.formats.program import (
+    JSON,
+    PEEK,
+    Format,
+    Outcome,
+    Tools,
+    attributes,
+    broken_or_cut,
+    literal,
+)
+from sglrouter.families.formats.typed_values import Values, as_string
 
 # The rest of a tag. Another tag in it shows that it is none.
 _HEAD = Read((b">", b"<"), peek=True)
@@ -259,31 +268,23 @@ class TaggedCalls(CallBlocks):
             name = text.strip("\"'")
             return "" if any(map(str.isspace, name)) else name, None, False
         closed = text.endswith("/")
-        found = attributes(text[:-1] if closed else text)
-        is_text = found.get("string")
-        return found.get("name", ""), None if is_text is None else is_text == "true", closed
+        values = attributes(text[:-1] if closed else text)
+        is_text = values.get("string")
+        name = values.get("name", "").strip()
+        return name, None if is_text is None else is_text.strip() == "true", closed
 
 
-def attributes(text: str) -> dict[str, str]:
-    """The attributes of a tag, of a bounded length."""
-    found: dict[str, str] = {}
-    while "=" in text:
-        left, _, text = text.partition("=")
-        text = text.lstrip()
-        quote = text[:1]
-        if quote in ("'", '"'):
-            value, _, text = text[1:].partition(quote)
-        else:
-            value, _, text = text.partition(" ")
-        words = left.split()
-        if words:
-            found[words[-1]] = value.strip()
-    return found
-
-
-def _function_tags(
+def function_tags(
     opener: bytes, closer: bytes, *, unwrapped: bool = False, null_text: bool = False
 ) -> Format:
+    """The format of the families that write <function=f><parameter=key>.
+
+    Args:
+        opener: What a block of calls begins with.
+        closer: What it ends with.
+        unwrapped: As TaggedCalls has it.
+        null_text: As TaggedCalls has it.
+    """
     return TaggedCalls(
         openers=(opener,),
         closers=(closer,),
@@ -328,58 +329,23 @@ def invoke_tags(
     )
 
 
-# Its models write null for no value whatever the type is, and its reference parser reads
-# that so. They are also known to leave out the opener, and the ends of parameters.
-QWEN_CODER = _function_tags(b"<tool_call>", b"</tool_call>", unwrapped=True, null_text=True)
+def markup(name: str, *blocks: str, blank: str = "", noise: tuple[str, ...] = ()) -> Format:
+    """The format of invoke tags with a prefix between bars: DeepSeek's DSML, GigaChat's GCML.
 
-MIMO = _function_tags(b"<tool_call>", b"</tool_call>")
-SEED = _function_tags(b"<seed:tool_call>", b"</seed:tool_call>")
+    A parameter says itself whether it is a string; one that does not say it is JSON. Instead
+    of parameters there may be one JSON object.
 
-# The template writes values as they are, so entities in them are the value's own.
-MINIMAX = invoke_tags((b"<minimax:tool_call>",), (b"</minimax:tool_call>",)).format()
-
-STEP3 = invoke_tags(
-    (
-        "<｜tool_calls_begin｜>".encode(),
-        "<｜tool_call_begin｜>function<｜tool_sep｜>".encode(),
-    ),
-    ("<｜tool_calls_end｜>".encode(),),
-    prefix=b"steptml:",
-    noise=("<｜tool_call_end｜>".encode(),),
-).format()
-
-DOTS = invoke_tags((b"<dots_function_call>",), (b"</dots_function_call>",)).format()
-
-# This one is XML in earnest.
-MINICPM = TaggedCalls(
-    call=b"<function ",
-    call_end=b"</function>",
-    parameter=b"<param ",
-    parameter_end=b"</param>",
-    literals={
-        b"&amp;": b"&",
-        b"&lt;": b"<",
-        b"&gt;": b">",
-        b"&quot;": b'"',
-        b"&apos;": b"'",
-        b"&#39;": b"'",
-        b"&#34;": b'"',
-    },
-    verbatim=(b"<![CDATA[", b"]]>"),
-    unwrapped=True,
-).format()
-
-FORMATS: dict[str, Format] = {
-    "qwen3_coder": QWEN_CODER,
-    "qwen_coder": QWEN_CODER,
-    "qwen_xml": QWEN_CODER,
-    "step3p5": QWEN_CODER,
-    "nanbeige": QWEN_CODER,
-    "mimo": MIMO,
-    "seed_oss": SEED,
-    "minimax_m2": MINIMAX,
-    "minimax-m2": MINIMAX,
-    "step3": STEP3,
-    "dots": DOTS,
-    "minicpm5": MINICPM,
-}
+    Args:
+        name: The name of the markup.
+        blocks: The names of the tag around calls.
+        blank: What stands before every tag's name.
+        noise: As TaggedCalls has it.
+    """
+    prefix = f"｜{name}｜{blank}"
+    return invoke_tags(
+        tuple(f"<{prefix}{block}>".encode() for block in blocks),
+        tuple(f"</{prefix}{block}>".encode() for block in blocks),
+        prefix=prefix.encode(),
+        unwrapped=True,
+        noise=tuple(text.encode() for text in noise),
+    ).format()

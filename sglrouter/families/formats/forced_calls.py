@@ -10,36 +10,36 @@ is neither is content from where that shows.
 from __future__ import annotations
 
 from sglrouter._fast.parse import OutputParser
-from sglrouter.families.json_calls import calls
-from sglrouter.families.program import PEEK, REST, Format, Outcome, Program, Tools
+from sglrouter.families.formats.json_calls import calls
+from sglrouter.families.formats.program import PEEK, REST, Format, Outcome, Program, Tools
 
 
-def forced(native: Format | None) -> Format:
+def forced(own: Format | None) -> Format:
     """The format of such an answer.
 
     Args:
-        native: The family's own format, if it may write calls in that, too.
+        own: The family's own format, if it may write calls in that, too.
     """
 
     def program(parser: OutputParser, tools: Tools) -> Program:
         parser.mark()
-        if (yield PEEK) != b"[" and native is not None:
+        if (yield PEEK) != b"[" and own is not None:
             parser.reject()
-            yield from native.program(parser, tools)
+            yield from own.program(parser, tools)
             return
         outcome, begun = yield from calls(parser)
-        if native is not None and outcome is Outcome.BROKEN and not begun:
+        if own is not None and outcome is Outcome.BROKEN and not begun:
             parser.rewind()
-            yield from native.program(parser, tools)
+            yield from own.program(parser, tools)
             return
         if not begun:
             parser.reject()
         if outcome is not Outcome.CUT:
             yield REST
 
-    if native is None:
+    if own is None:
         return Format(program, ())
-    return native._replace(program=program)
+    return own._replace(program=program)
 
 
 FORCED = forced(None)

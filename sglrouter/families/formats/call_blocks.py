@@ -13,15 +13,21 @@ from collections.abc import Generator, Sequence
 from typing import Any
 
 from sglrouter._fast.guard import ENDS, ENDS_ON_LINE, Guard
-from sglrouter._fast.operations import CONTENT, DROP, Match, Operation, Pass
+from sglrouter._fast.operations import CONTENT, Match, Operation, Pass
 from sglrouter._fast.parse import OutputParser
-from sglrouter.families import json_calls
-from sglrouter.families.program import PEEK, Format, Outcome, Program, Tools
+from sglrouter.families.formats import json_calls
+from sglrouter.families.formats.program import (
+    DROP_REST,
+    PEEK,
+    Format,
+    Outcome,
+    Program,
+    Tools,
+    broken_or_cut,
+)
 
 # How reading a call went, whether it has begun, and the tag that came in place of its end.
 ReadCall = Generator[Operation, Any, tuple[Outcome, bool, bytes | None]]
-
-DROP_REST = Pass(DROP)
 
 # Before a call, a fence is around it if the call is all that follows; the longer ones first.
 _FENCES = (b"```xml", b"```json", b"```tool_call", b"```")
@@ -134,13 +140,10 @@ class CallBlocks(ABC):
         """
         return name if wrapped or self._unknown or name in tools else ""
 
-    def format(self, *, required_natively: bool = False) -> Format:
+    def format(self) -> Format:
         """The format of this family."""
-        return Format(
-            self.program,
-            tuple(tag.decode() for tag in (*self._inside_tags, *self._parts)),
-            required_natively=required_natively,
-        )
+        markers = (*self._inside_tags, *self._parts)
+        return Format(self.program, tuple(tag.decode() for tag in markers))
 
     def program(self, parser: OutputParser, tools: Tools) -> Program:
         """Reads a whole output."""
@@ -226,7 +229,7 @@ class CallBlocks(ABC):
                 if found >= 0:
                     following = self._inside_tags[found]
                 else:
-                    outcome = Outcome.CUT if parser.ended else Outcome.BROKEN
+                    outcome = broken_or_cut(parser)
             if outcome is not Outcome.DONE or following is None:
                 if outcome is Outcome.BROKEN:
                     parser.reject()
@@ -234,8 +237,3 @@ class CallBlocks(ABC):
                         yield from self._strays.drop(parser, fenced=fenced)
                 return outcome, begun and (wrapped or astray)
             tag = following
-
-
-def broken_or_cut(parser: OutputParser) -> Outcome:
-    """How reading went that did not find what it should."""
-    return Outcome.CUT if parser.ended else Outcome.BROKEN

@@ -1,4 +1,4 @@
-"""Calls in ATEM, Muse's markup, in messages to a recipient.
+"""Muse: calls in ATEM, its markup, in messages to a recipient.
 
     <|start|>assistant to=functions<|message|><atem:function_calls>...<|eom|>
 
@@ -10,9 +10,11 @@ from __future__ import annotations
 
 from sglrouter._fast.operations import CONTENT, Pass, Read
 from sglrouter._fast.parse import OutputParser
-from sglrouter.families.call_blocks import DROP_REST
-from sglrouter.families.program import Format, Outcome, Program, Tools, literal
-from sglrouter.families.xml_calls import TaggedCalls
+from sglrouter.families.detection import Signature
+from sglrouter.families.family import Family
+from sglrouter.families.formats.program import DROP_REST, Format, Outcome, Program, Tools, literal
+from sglrouter.families.formats.reasoning import ReasoningFormat
+from sglrouter.families.formats.tagged_calls import TaggedCalls
 
 _START = b"<|start|>"
 _MESSAGE = b"<|message|>"
@@ -41,9 +43,9 @@ class MuseCalls(TaggedCalls):
         self._between = Pass(CONTENT, (*_FRAME, *self.outside_tags))
         self._lost = Pass(CONTENT, (*_FRAME, *self.stray_tags))
 
-    def format(self, *, required_natively: bool = True) -> Format:
+    def format(self) -> Format:
         """The format of this family."""
-        blocks = super().format(required_natively=required_natively)
+        blocks = super().format()
         return blocks._replace(markers=(*(tag.decode() for tag in _FRAME), *blocks.markers))
 
     def program(self, parser: OutputParser, tools: Tools) -> Program:
@@ -100,4 +102,15 @@ def _recipient(header: bytes) -> str:
     return words[0] if found and words else "user"
 
 
-FORMATS: dict[str, Format] = {"muse": MuseCalls().format()}
+_SIGNATURES = (Signature(("<atem:",)),)
+
+FAMILIES = (
+    Family(
+        names=("muse",),
+        calls=MuseCalls().format(),
+        call_signatures=_SIGNATURES,
+        by_training=True,
+        reasoning=ReasoningFormat(("to=self<|message|>",), ("<|eom|>",)),
+        reasoning_signatures=_SIGNATURES,
+    ),
+)

@@ -1,4 +1,4 @@
-"""Gemma 4's calls: <|tool_call>call:f{city:<|"|>Paris<|"|>,days:3}<tool_call|>.
+"""Gemma 4: <|tool_call>call:f{city:<|"|>Paris<|"|>,days:3}<tool_call|>.
 
 The arguments are like JSON, but keys are bare, and strings stand between markers of
 their own, without escapes.
@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from sglrouter._fast.operations import Read, Value
 from sglrouter._fast.parse import OutputParser
-from sglrouter.families.json_calls import Calls, drop_strays, mend
-from sglrouter.families.marked_calls import marked
-from sglrouter.families.program import PEEK, Outcome, Tools, literal
+from sglrouter.families.detection import Signature
+from sglrouter.families.family import Family
+from sglrouter.families.formats.json_calls import Calls, drop_strays, mend
+from sglrouter.families.formats.marked_calls import marked
+from sglrouter.families.formats.program import PEEK, Outcome, Tools, broken_or_cut, literal
+from sglrouter.families.formats.reasoning import ReasoningFormat
 
 _CLOSER = b"<tool_call|>"
 _QUOTE = b'<|"|>'
@@ -37,10 +40,15 @@ def _call(parser: OutputParser, _tools: Tools | None) -> Calls:
             parser.end_call()
             yield from drop_strays(parser)
             return Outcome.DONE if whole else Outcome.BROKEN, True
-    return Outcome.CUT if parser.ended else Outcome.BROKEN, False
+    return broken_or_cut(parser), False
 
 
-_BLOCKS = marked((b"<|tool_call>",), (_CLOSER,), body=_call)
-GEMMA4 = _BLOCKS._replace(markers=(*_BLOCKS.markers, _QUOTE.decode()))
-
-FORMATS = {"gemma4": GEMMA4}
+FAMILIES = (
+    Family(
+        names=("gemma4",),
+        calls=marked((b"<|tool_call>",), (_CLOSER,), body=_call).showing(_QUOTE),
+        call_signatures=(Signature(("<|tool_call>",)), Signature(("<|channel>",))),
+        reasoning=ReasoningFormat(("<|channel>thought\n", "<|channel>thought"), ("<channel|>",)),
+        reasoning_signatures=(Signature(("<|channel>",)),),
+    ),
+)

@@ -1,4 +1,4 @@
-"""Calls of MiniMax-M3: a tag for every parameter, named after it, and tags within tags.
+"""MiniMax-M3: calls with a tag for every parameter, named after it, and tags within tags.
 
     NS<tool_call>NS<invoke name="f">NS<tags>NS<item>aNS</item>NS</tags>NS</invoke>NS</tool_call>
 
@@ -16,10 +16,21 @@ from typing import Any
 from sglrouter._fast.guard import CLOSES, ENDS, ENDS_OR_CLOSES, OPENS, Guard
 from sglrouter._fast.operations import CONTENT, Operation, Pass, Read
 from sglrouter._fast.parse import OutputParser
-from sglrouter.families.call_blocks import DROP_REST, broken_or_cut
-from sglrouter.families.program import Format, Outcome, Part, Program, Tools, literal
-from sglrouter.families.typed_values import Kind, Values, as_string, json_value, kind, types
-from sglrouter.families.xml_calls import attributes
+from sglrouter.families.detection import Signature
+from sglrouter.families.family import Family
+from sglrouter.families.formats.program import (
+    DROP_REST,
+    Format,
+    Outcome,
+    Part,
+    Program,
+    Tools,
+    attributes,
+    broken_or_cut,
+    literal,
+)
+from sglrouter.families.formats.reasoning import ReasoningFormat
+from sglrouter.families.formats.typed_values import Kind, Values, as_string, json_value, kind, types
 
 NAMESPACE = b"]<]minimax[>["
 
@@ -81,7 +92,7 @@ def _block(
                 parser.accept()
             return Outcome.DONE if begun else Outcome.BROKEN, begun
         if _is_call(tag):
-            name = attributes(tag[1]).get("name", "")
+            name = attributes(tag[1]).get("name", "").strip()
             if not name:
                 return Outcome.BROKEN, begun
             parser.begin_call(name)
@@ -274,6 +285,13 @@ def _member_schema(schema: object, name: str, in_array: bool) -> object:
     return schema.get("additionalProperties")
 
 
-MINIMAX_M3 = Format(program, (NAMESPACE.decode(),))
-
-FORMATS: dict[str, Format] = {"minimax-m3": MINIMAX_M3, "minimax_m3": MINIMAX_M3}
+FAMILIES = (
+    Family(
+        names=("minimax-m3", "minimax_m3"),
+        calls=Format(program, (NAMESPACE.decode(),)),
+        call_signatures=(Signature(("<mm:think>",)), Signature((NAMESPACE.decode(),))),
+        reasoning=ReasoningFormat(("<mm:think>",), ("</mm:think>",)),
+        reasoning_names=("minimax-m3",),
+        reasoning_signatures=(Signature(("<mm:think>",)),),
+    ),
+)

@@ -28,7 +28,7 @@ from sglrouter._fast.operations import (
     Read,
 )
 from sglrouter._fast.parse import OutputParser
-from sglrouter.families.program import ALTERNATIVES, PEEK, PYTHON
+from sglrouter.families.formats.program import ALTERNATIVES, PEEK, PYTHON
 
 # Schemas within schemas that are looked into, anyOf in anyOf.
 _DEEPEST_SCHEMA = 16

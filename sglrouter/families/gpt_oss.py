@@ -10,14 +10,16 @@ plain content if it does not look so.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from typing import Any, NamedTuple
 
 from sglrouter._fast.operations import CONTENT, REASONING, Match, Operation, Pass, Read
 from sglrouter._fast.parse import OutputParser
-from sglrouter.families.json_calls import drop_strays, mend
-from sglrouter.families.marked_calls import DROP_REST
-from sglrouter.families.program import JSON, PEEK, Format, Program, Tools
+from sglrouter.families.detection import Signature
+from sglrouter.families.family import Family
+from sglrouter.families.formats.json_calls import drop_strays, mend
+from sglrouter.families.formats.program import DROP_REST, JSON, PEEK, Format, Program, Tools
+from sglrouter.families.formats.structural_tags import Call, Json
 
 _START = b"<|start|>"
 _CHANNEL = b"<|channel|>"
@@ -148,11 +150,87 @@ def _program(parser: OutputParser, tools: Tools) -> Program:
             ended_by = yield from _message(parser, tools, ended_by)
 
 
-HARMONY = Format(
-    _program,
-    tuple(marker.decode() for marker in (_START, _CHANNEL, *_NOISE, *_ENDS)),
-    every_answer=True,
-    reasons=True,
-)
+_MESSAGE_ENDS = ["<|end|>", "<|return|>"]
+_NEXT_MESSAGE = "<|start|>assistant"
 
-FORMATS = {"gpt-oss": HARMONY}
+
+class _Tag:
+    """The tag of calls among messages: there is no free text, and a call is the last."""
+
+    always = False
+
+    def of_calls(
+        self, calls: Sequence[Call], *, at_least_one: bool, stop_after_first: bool
+    ) -> Json:
+        """See Tag."""
+        form = self._form(calls, at_least_one, stop_after_first)
+        return {"type": "structural_tag", "format": form}
+
+    def of_answer_or_calls(
+        self, calls: Sequence[Call], *, answer: Json, stop_after_first: bool
+    ) -> None:
+        """See Tag: an answer is a message, too, and no bare JSON."""
+
+    def _form(self, calls: Sequence[Call], at_least_one: bool, stop_after_first: bool) -> Json:
+        messages = [_message_tag("analysis")]
+        if not at_least_one:
+            messages.append(_message_tag("final"))
+        tags = [
+            {
+                "type": "tag",
+                "begin": begin,
+                "content": {"type": "json_schema", "json_schema": call.arguments},
+                "end": "<|call|>",
+            }
+            for call in calls
+            for begin in (
+                f"<|channel|>commentary to=functions.{call.name}<|constrain|>json<|message|>",
+                f" to=functions.{call.name}<|channel|>commentary <|constrain|>json<|message|>",
+                f" to=functions.{call.name}<|channel|>commentary json<|message|>",
+            )
+        ]
+        if not at_least_one and not stop_after_first:
+            return _message_tags([*tags, *messages])
+        called = {
+            **_message_tags(tags),
+            "at_least_one": True,
+            "stop_after_first": stop_after_first,
+        }
+        between: Json = {"type": "const_string", "value": _NEXT_MESSAGE}
+        first = {**_message_tags(messages), "at_least_one": True}
+        choices = [called, {"type": "sequence", "elements": [first, between, called]}]
+        if not at_least_one:
+            choices.insert(0, _message_tags(messages))
+        return {"type": "or", "elements": choices}
+
+
+def _message_tag(channel: str) -> Json:
+    return {
+        "type": "tag",
+        "begin": f"<|channel|>{channel}<|message|>",
+        "content": {"type": "any_text"},
+        "end": _MESSAGE_ENDS,
+    }
+
+
+def _message_tags(tags: list[Json]) -> Json:
+    return {"type": "tags_with_separator", "tags": tags, "separator": _NEXT_MESSAGE}
+
+
+_TOKENS = Signature(tokens=("<|channel|>", "<|constrain|>", "<|call|>"))
+_SIGNATURES = (Signature(("<|channel|>",), without=("<rfl:parameter",), rank=1), _TOKENS)
+
+FAMILIES = (
+    Family(
+        names=("gpt-oss",),
+        calls=Format(
+            _program,
+            tuple(marker.decode() for marker in (_START, _CHANNEL, *_NOISE, *_ENDS)),
+            every_answer=True,
+            reasons=True,
+        ),
+        call_signatures=_SIGNATURES,
+        tag=_Tag(),
+        reasoning_signatures=_SIGNATURES,
+    ),
+)

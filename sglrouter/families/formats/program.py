@@ -13,7 +13,7 @@ from urllib.parse import unquote
 
 import msgspec
 
-from sglrouter._fast.operations import CONTENT, Match, Operation, Pass, Peek, Value
+from sglrouter._fast.operations import CONTENT, DROP, Match, Operation, Pass, Peek, Value
 from sglrouter._fast.parse import OutputParser
 
 Program = Generator[Operation, Any, None]
@@ -24,6 +24,7 @@ JSON = Value()
 PYTHON = Value(python=True)
 SKIP_JSON = Value(drop=True)
 REST = Pass(CONTENT)
+DROP_REST = Pass(DROP)
 
 # What a schema may have alternatives in.
 ALTERNATIVES = ("anyOf", "oneOf", "allOf")
@@ -38,6 +39,11 @@ class Outcome(Enum):
     DONE = auto()  # it was what it should be
     CUT = auto()  # the text ended in it
     BROKEN = auto()  # it is something else from here on
+
+
+def broken_or_cut(parser: OutputParser) -> Outcome:
+    """How reading went that did not come to what it should."""
+    return Outcome.CUT if parser.ended else Outcome.BROKEN
 
 
 class Tools:
@@ -133,8 +139,6 @@ class Format(NamedTuple):
             detokenizer has to show them.
         call_id: Makes a call's id from its function's name and its number, counted from
             the first call of the conversation; None for random ids.
-        required_natively: Whether an answer that must be a call is written this way, too,
-            and not as a JSON array.
         reasons: Whether it has reasoning of its own.
         every_answer: Whether an answer without calls is written in it, too, perhaps with its
             reasoning.
@@ -143,7 +147,6 @@ class Format(NamedTuple):
     program: Callable[[OutputParser, Tools], Program]
     markers: tuple[str, ...]
     call_id: Callable[[str, int], str] | None = None
-    required_natively: bool = False
     every_answer: bool = False
     reasons: bool = False
 
@@ -158,6 +161,23 @@ def json_text(quoted: bytes) -> str | None:
         return msgspec.json.decode(quoted, type=str)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
+
+
+def attributes(text: str) -> dict[str, str]:
+    """The attributes of a tag, such as name="f" index=1, of a bounded length."""
+    values: dict[str, str] = {}
+    while "=" in text:
+        left, _, text = text.partition("=")
+        text = text.lstrip()
+        quote = text[:1]
+        if quote in ("'", '"'):
+            value, _, text = text[1:].partition(quote)
+        else:
+            value, _, text = text.partition(" ")
+        words = left.split()
+        if words:
+            values[words[-1]] = value
+    return values
 
 
 def literal(*texts: bytes) -> Match:

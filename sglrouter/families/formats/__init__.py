@@ -1,0 +1,1 @@
+"""Ways of writing calls and reasoning, the parts that families are put together from."""
