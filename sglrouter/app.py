@@ -14,7 +14,7 @@ import falcon
 
 from sglrouter.config import Settings, parse_endpoint
 from sglrouter.engines.channel.connect import connector
-from sglrouter.engines.fleet.pool import Pool
+from sglrouter.engines.fleet.fleet import Fleet
 from sglrouter.engines.tokenizer_fetch import model_directory
 from sglrouter.errors import ConfigError
 from sglrouter.http import failures
@@ -38,13 +38,13 @@ class Router(falcon.App[falcon.Request, falcon.Response]):
 
     Attributes:
         settings: As given.
-        pool: The engines.
+        fleet: The engines.
         model: The model they serve.
         running: The requests under way.
         large_request: To be called with the size of a body that has been dealt with.
     """
 
-    def __init__(self, settings: Settings, model: Model, pool: Pool) -> None:
+    def __init__(self, settings: Settings, model: Model, fleet: Fleet) -> None:
         middleware: list[Any] = [RequestIds()]
         if settings.cors_origins:
             middleware.append(Cors(settings.cors_origins))
@@ -53,10 +53,10 @@ class Router(falcon.App[falcon.Request, falcon.Response]):
         self.req_options.strip_url_path_trailing_slash = True
         self.settings = settings
         self.model = model
-        self.pool = pool
+        self.fleet = fleet
         failures.install(self)
         model.prompts.encoder.run = Offload(settings.tokenizer_threads)
-        service = Service(settings, model, pool, let_others_go_on)
+        service = Service(settings, model, fleet, let_others_go_on)
         self.large_request = service.large_request = Trimming(in_a_thread).after
         self.running = service.running
         for route in routes(service):
@@ -86,7 +86,7 @@ def create_app(settings: Settings | None = None) -> Router:
         model.formats.reasoning_parser or "text",
     )
     endpoints = [parse_endpoint(text) for text in settings.engine]
-    return Router(settings, model, Pool(endpoints, connector(settings.channel)))
+    return Router(settings, model, Fleet(endpoints, connector(settings.channel)))
 
 
 def application() -> Router:

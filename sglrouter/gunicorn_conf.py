@@ -20,7 +20,6 @@ monkey.patch_all()
 import gc
 import logging
 import logging.handlers
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -141,13 +140,12 @@ def pre_fork(_server: Any, _worker: Any) -> None:
 
 def post_worker_init(worker: Any) -> None:
     """Connects to the other workers, and to the engines, so that no request waits for it."""
-    running, pool = worker.application.running, worker.application.pool
+    running, fleet = worker.application.running, worker.application.fleet
     if _siblings is not None:
         _siblings.listen(running.abort)
         running.tell_others = _siblings.tell
-    for engine in pool.engines:
-        threading.Thread(target=engine.facts, name="engine-facts", daemon=True).start()
-    pool.watch()
+    fleet.ask_facts()
+    fleet.watch()
 
 
 def worker_exit(_server: Any, worker: Any) -> None:
@@ -155,7 +153,7 @@ def worker_exit(_server: Any, worker: Any) -> None:
     if _siblings is not None:
         _siblings.close()
     if getattr(worker, "application", None) is not None:
-        pool = worker.application.pool
+        fleet = worker.application.fleet
         # What clients have left shall not go on for nobody.
-        pool.settle(_LAST_WORDS)
-        pool.close()
+        fleet.settle(_LAST_WORDS)
+        fleet.close()

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from sglrouter.engines.batch import Batch
 from sglrouter.engines.channel.channel import Metadata
-from sglrouter.engines.fleet.pool import Route
+from sglrouter.engines.fleet.job import Job
 from sglrouter.errors import BadRequest, RouterError
 from sglrouter.serving.service import Service
 from sglrouter.turns import taking_turns
@@ -66,12 +66,17 @@ class BatchAnswer:
 
 
 def batch_of(
-    service: Service, route: Route, method: str, requests: Sequence[bytes], metadata: Metadata
+    service: Service,
+    method: str,
+    requests: Sequence[bytes],
+    prompts: Sequence[Sequence[int]],
+    metadata: Metadata,
 ) -> Batch:
-    """Calls of an engine within the operator's deadlines."""
+    """Places a request that is fit to be served, within the operator's deadlines."""
     settings = service.settings
+    job = Job(method, requests, (), prompts[0] if prompts else (), metadata)
     return Batch(
-        route,
+        service.fleet.place(job),
         method,
         requests,
         timeout=settings.request_timeout,

@@ -62,8 +62,7 @@ class ScoreServing:
         temperature = _temperature(request)
         if request.items is None:
             raise BadRequest("items must be given", param="items")
-        route = service.pool.pick()
-        facts = route.facts()
+        facts = service.facts()
         lora_id = service.adapter(request, facts)
         limits = service.limits(facts)
         ids = self._prompts(request, limits)
@@ -81,7 +80,7 @@ class ScoreServing:
                     param="return_token_logprobs",
                 )
             return BatchAnswer(
-                batch_of(service, route, EMBED, embed_requests(ids), metadata),
+                batch_of(service, EMBED, embed_requests(ids), ids, metadata),
                 vector_reader(made.add_logits),
                 made.body,
                 pause=self._service.pause,
@@ -90,7 +89,6 @@ class ScoreServing:
         labels = labels_for(request.label_token_ids, len(ids), limits)
         return next_tokens(
             service,
-            route,
             ids,
             labels,
             made.add_logprobs,

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from sglrouter.config import Settings
 from sglrouter.engines.channel.channel import Metadata
-from sglrouter.engines.fleet.pool import Pool, Route
+from sglrouter.engines.fleet.facts import ModelFacts
+from sglrouter.engines.fleet.fleet import Fleet
+from sglrouter.engines.fleet.job import Job
 from sglrouter.engines.generation import Generation
-from sglrouter.engines.wire.scheduler import EngineFacts
+from sglrouter.engines.wire.scheduler import GENERATE, EngineFacts
 from sglrouter.errors import BadRequest
 from sglrouter.model import Model
 from sglrouter.request.sampling import Limits
@@ -38,7 +40,7 @@ class Service:
     Attributes:
         settings: The operator's wishes.
         model: The model.
-        pool: Its engines.
+        fleet: Its engines.
         pause: Called now and then where a request takes long, to let others go on.
         bounds: What the body of a request may hold.
         large_request: Called with the size of a large body once it has been read.
@@ -50,12 +52,12 @@ class Service:
         self,
         settings: Settings,
         model: Model,
-        pool: Pool,
+        fleet: Fleet,
         pause: Callable[[], object] = _go_on,
     ) -> None:
         self.settings = settings
         self.model = model
-        self.pool = pool
+        self.fleet = fleet
         self.pause = pause
         self.large_request: Callable[[int], object] = _is_large
         self.bounds = JsonBounds(settings.max_json_depth, settings.max_json_values)
@@ -95,22 +97,17 @@ class Service:
         """The sampling parameters that hold where a request says nothing."""
         return self._defaults.on_engine(facts.sampling_defaults)
 
-    def facts(self) -> EngineFacts:
-        """What the first engine that answers says of itself; empty if none does."""
-        for engine in self.pool.by_standing():
-            facts = engine.facts()
-            if facts != EngineFacts():
-                return facts
-        return EngineFacts()
+    def facts(self) -> ModelFacts:
+        """What the engines say of the model; empty while none answers."""
+        return self.fleet.facts()
 
-    def generator(self) -> tuple[Route, EngineFacts]:
-        """The engines that the next request for text may go to, and what they say of themselves.
+    def facts_for_text(self) -> ModelFacts:
+        """The same for a request for text.
 
         Raises:
-            BadRequest: They make no text: they would never answer.
+            BadRequest: The model makes no text: its engines would never answer.
         """
-        route = self.pool.pick()
-        facts = route.facts()
+        facts = self.fleet.facts()
         if facts.embeds:
             raise BadRequest(
                 "This model makes embeddings and no text: use /v1/embeddings, /v1/classify or "
@@ -118,7 +115,7 @@ class Service:
                 code="unsupported_model",
                 param="model",
             )
-        return route, facts
+        return facts
 
     def model_name(self, facts: EngineFacts) -> str:
         """What clients call the model: the operator's name for it, or the engine's."""
@@ -138,28 +135,28 @@ class Service:
 
     def generate(
         self,
-        route: Route,
         requests: Mapping[str, bytes],
+        ids: Sequence[int],
         metadata: Metadata = (),
         names: Iterable[Name] = (),
     ) -> Generation:
-        """Starts one call for each serialized GenerateRequest.
+        """Places a request that is fit to be served, and starts a call for each sample.
 
         Somebody must see the calls to their end from here on.
 
         Args:
-            route: From the pool.
-            requests: The messages by their request ids.
+            requests: Serialized GenerateRequests by their request ids.
+            ids: Those of the first prompt.
             metadata: Request headers for the engine.
             names: What clients may stop them by; see names_of().
         """
         settings = self.settings
-        generation = route.generate(
-            requests,
+        job = Job(GENERATE, tuple(requests.values()), tuple(requests), ids, metadata)
+        generation = self.fleet.place(job).generate(
+            job,
             timeout=settings.request_timeout,
             first_timeout=settings.first_token_timeout,
             idle_timeout=settings.idle_timeout,
-            metadata=metadata,
             pause=self.pause,
         )
         self.running.add(generation, names)

@@ -11,8 +11,11 @@ import pytest
 from sglrouter._proto import scheduler as pb
 from sglrouter.config import Endpoint, parse_endpoint
 from sglrouter.engines.channel.channel import Channel
-from sglrouter.engines.fleet.pool import Engine, Route
+from sglrouter.engines.fleet.engine import Engine
+from sglrouter.engines.fleet.job import Job
+from sglrouter.engines.fleet.placement import Placement
 from sglrouter.engines.generation import Generation
+from sglrouter.engines.wire.scheduler import GENERATE
 from sglrouter.errors import BadRequest, ClientGone, EngineError, EngineTimeout, RouterError
 from tests.engines.calls import request
 from tests.engines.conftest import AnEngine
@@ -28,8 +31,8 @@ def backend(engine: AnEngine, make_channel: Callable[[Endpoint], Channel]) -> It
 
 
 def generate(backend: Engine, n: int = 1, *, first: float = LONG, idle: float = LONG) -> Generation:
-    return Route([backend]).generate(
-        {f"sample {i}": request() for i in range(n)},
+    return Placement([backend]).generate(
+        Job(GENERATE, [request() for _ in range(n)], [f"sample {i}" for i in range(n)]),
         timeout=LONG,
         first_timeout=first,
         idle_timeout=idle,

@@ -14,34 +14,43 @@ from sglrouter.config import Endpoint, parse_endpoint
 from sglrouter.engines.channel.channel import Channel
 from sglrouter.engines.channel.grpcio import GrpcioChannel
 from sglrouter.engines.fleet import health_watch
-from sglrouter.engines.fleet.pool import DOWN, SERVING, UNKNOWN, Engine, Pool, Route
-from sglrouter.engines.wire.scheduler import Sampling, generate_request, new_request_id
+from sglrouter.engines.fleet.engine import DOWN, SERVING, UNKNOWN, Engine
+from sglrouter.engines.fleet.fleet import Fleet
+from sglrouter.engines.fleet.job import Job
+from sglrouter.engines.wire.scheduler import GENERATE, Sampling, generate_request, new_request_id
 from sglrouter.sim import SimOptions, SimulatedEngine
 from tests.patience import PATIENCE, PROMPT
 from tests.processes import free_port
 
 
 @contextmanager
-def pool_of(*addresses: str) -> Iterator[Pool]:
-    pool = Pool([parse_endpoint(address) for address in addresses], GrpcioChannel)
+def fleet_of(*addresses: str) -> Iterator[Fleet]:
+    fleet = Fleet([parse_endpoint(address) for address in addresses], GrpcioChannel)
     try:
-        yield pool
+        yield fleet
     finally:
-        pool.close()
+        fleet.close()
+
+
+def placed(fleet: Fleet) -> Engine:
+    """Where a job goes; it is over at once."""
+    placement = fleet.place(Job("/a/B", []))
+    placement.release()
+    return placement.engine
 
 
 def test_engines_take_turns() -> None:
-    with pool_of("a:1", "b:2", "c:3") as pool:
-        picked = [pool.pick().engine.endpoint.host for _ in range(6)]
+    with fleet_of("a:1", "b:2", "c:3") as fleet:
+        picked = [placed(fleet).endpoint.host for _ in range(6)]
     assert picked == ["a", "b", "c", "a", "b", "c"]
 
 
 def test_an_engine_that_cannot_be_reached_is_passed_over(engine: SimulatedEngine) -> None:
-    with pool_of(f"127.0.0.1:{free_port()}", engine.address) as pool:
-        dead, alive = pool.engines
+    with fleet_of(f"127.0.0.1:{free_port()}", engine.address) as fleet:
+        dead, alive = fleet.engines
         assert not dead.healthy()
         assert alive.healthy()
-        assert [pool.pick().engine for _ in range(6)] == [alive] * 6
+        assert [placed(fleet) for _ in range(6)] == [alive] * 6
 
 
 def watchers() -> int:
@@ -60,16 +69,16 @@ def test_engines_are_asked_while_somebody_calls(
 ) -> None:
     monkeypatch.setattr(health_watch, "INTERVAL", 0.01)
     monkeypatch.setattr(health_watch, "IDLE", 0.1)
-    with pool_of(f"127.0.0.1:{free_port()}", engine.address) as pool:
-        dead, alive = pool.engines
+    with fleet_of(f"127.0.0.1:{free_port()}", engine.address) as fleet:
+        dead, alive = fleet.engines
         assert watchers() == 0
-        pool.pick()
+        placed(fleet)
         wait_until(lambda: (dead.standing, alive.standing) == (DOWN, SERVING))
-        assert pool.pick().engine is alive
+        assert placed(fleet) is alive
         wait_until(lambda: watchers() == 0)
         # What nobody asks for is not known.
         assert alive.standing == UNKNOWN
-        pool.pick()
+        placed(fleet)
         wait_until(lambda: alive.standing == SERVING)
     assert watchers() == 0
 
@@ -79,56 +88,56 @@ def test_a_server_asks_for_good_even_a_lone_engine(
 ) -> None:
     monkeypatch.setattr(health_watch, "INTERVAL", 0.01)
     monkeypatch.setattr(health_watch, "IDLE", 0.0)
-    with pool_of(engine.address) as pool:
-        pool.pick()
+    with fleet_of(engine.address) as fleet:
+        placed(fleet)
         assert watchers() == 0
-        pool.watch()
-        wait_until(lambda: pool.engines[0].standing == SERVING)
+        fleet.watch()
+        wait_until(lambda: fleet.engines[0].standing == SERVING)
         engine.set_serving(False)
-        wait_until(lambda: pool.engines[0].standing == DOWN)
+        wait_until(lambda: fleet.engines[0].standing == DOWN)
         engine.set_serving(True)
-        wait_until(lambda: pool.engines[0].standing == SERVING)
+        wait_until(lambda: fleet.engines[0].standing == SERVING)
     assert watchers() == 0
 
 
 def test_an_engine_that_fails_at_once_does_not_draw_everything_to_it() -> None:
-    with pool_of("a:1", "b:2") as pool:
-        failing, sound = pool.engines
+    with fleet_of("a:1", "b:2") as fleet:
+        failing, sound = fleet.engines
         for _ in range(4):
             failing.note_end(fault=True)
-        assert [pool.pick().engine for _ in range(4)] == [sound] * 4
+        assert [placed(fleet) for _ in range(4)] == [sound] * 4
         failing.note_end(fault=False)
-        assert {pool.pick().engine for _ in range(2)} == {failing, sound}
+        assert {placed(fleet) for _ in range(2)} == {failing, sound}
 
 
 def test_a_lone_engine_is_tried_even_if_it_is_down() -> None:
-    with pool_of(f"127.0.0.1:{free_port()}") as pool:
-        assert not pool.engines[0].healthy()
-        assert [pool.pick().engine for _ in range(3)] == [pool.engines[0]] * 3
+    with fleet_of(f"127.0.0.1:{free_port()}") as fleet:
+        assert not fleet.engines[0].healthy()
+        assert [placed(fleet) for _ in range(3)] == [fleet.engines[0]] * 3
 
 
 def test_all_who_ask_at_once_get_the_engines_answer(engine: SimulatedEngine) -> None:
-    with pool_of(engine.address) as pool, ThreadPoolExecutor(8) as threads:
-        answers = list(threads.map(lambda _: pool.engines[0].healthy(), range(8)))
+    with fleet_of(engine.address) as fleet, ThreadPoolExecutor(8) as threads:
+        answers = list(threads.map(lambda _: fleet.engines[0].healthy(), range(8)))
     assert answers == [True] * 8
 
 
 def test_facts_come_from_the_engine() -> None:
     with (
         SimulatedEngine(SimOptions(served_model_name="mine", context_length=100)) as engine,
-        pool_of(engine.address) as pool,
+        fleet_of(engine.address) as fleet,
     ):
-        facts = pool.engines[0].facts()
+        facts = fleet.engines[0].facts_now()
     assert facts.served_model_name == "mine"
     assert facts.max_prompt_tokens == 93
     assert facts.sampling_defaults["temperature"] == 0.7
 
 
 def test_facts_of_an_engine_that_is_down_are_empty_and_asked_for_again_later() -> None:
-    with pool_of(f"127.0.0.1:{free_port()}") as pool:
+    with fleet_of(f"127.0.0.1:{free_port()}") as fleet:
         started = time.monotonic()
         for _ in range(3):
-            facts = pool.engines[0].facts()
+            facts = fleet.engines[0].facts_now()
             assert facts.max_prompt_tokens == 0
             assert not facts.sampling_defaults
         assert time.monotonic() - started < PROMPT
@@ -142,7 +151,7 @@ def test_threads_that_come_at_once_share_one_connection() -> None:
         made.append(GrpcioChannel(endpoint))
         return made[-1]
 
-    (engine,) = Pool([parse_endpoint("a:1")], connect).engines
+    (engine,) = Fleet([parse_endpoint("a:1")], connect).engines
     with ThreadPoolExecutor(8) as threads:
         tasks = [threads.submit(channel, engine) for _ in range(8)]
         channels = {id(task.result()) for task in tasks}
@@ -157,26 +166,25 @@ def channel(engine: Engine) -> Channel:
 def test_to_settle_is_to_let_engines_hear_of_cancelled_calls(engine: SimulatedEngine) -> None:
     engine.script(*[[[7]] * 5000] * 3)
     engine.options.token_delay = 0.01
-    with pool_of(engine.address) as pool:
-        (one,) = pool.engines
-        requests = {new_request_id(): b"" for _ in range(3)}
-        generation = Route([one]).generate(
-            {
-                name: generate_request(
-                    request_id=name, text="", ids=[1], sampling=Sampling(), stream=True
-                )
-                for name in requests
-            },
+    with fleet_of(engine.address) as fleet:
+        (one,) = fleet.engines
+        names = [new_request_id() for _ in range(3)]
+        messages = [
+            generate_request(request_id=name, text="", ids=[1], sampling=Sampling(), stream=True)
+            for name in names
+        ]
+        generation = fleet.place(Job(GENERATE, messages, names)).generate(
+            Job(GENERATE, messages, names),
             timeout=PATIENCE,
             first_timeout=PATIENCE,
             idle_timeout=PATIENCE,
         )
         generation.wait()
         generation.cancel()
-        pool.settle(PATIENCE)
-        assert set(engine.aborted) >= set(requests)
+        fleet.settle(PATIENCE)
+        assert set(engine.aborted) >= set(names)
         started = time.monotonic()
         one._aborting.add("one that never answers")
-        pool.settle(0.1)
+        fleet.settle(0.1)
         assert 0.05 < time.monotonic() - started < PROMPT
     engine.options.token_delay = 0.0
