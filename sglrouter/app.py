@@ -40,7 +40,7 @@ class Router(falcon.App[falcon.Request, falcon.Response]):
         settings: As given.
         fleet: The engines.
         model: The model they serve.
-        running: The requests under way.
+        in_flight: The requests in flight.
         large_request: To be called with the size of a body that has been dealt with.
     """
 
@@ -58,7 +58,7 @@ class Router(falcon.App[falcon.Request, falcon.Response]):
         model.prompts.encoder.run = Offload(settings.tokenizer_threads)
         service = Service(settings, model, fleet, let_others_go_on)
         self.large_request = service.large_request = Trimming(in_a_thread).after
-        self.running = service.running
+        self.in_flight = service.in_flight
         for route in routes(service):
             self.add_route(route.path, route.resource, suffix=route.suffix)
 

@@ -140,10 +140,10 @@ def pre_fork(_server: Any, _worker: Any) -> None:
 
 def post_worker_init(worker: Any) -> None:
     """Connects to the other workers, and to the engines, so that no request waits for it."""
-    running, fleet = worker.application.running, worker.application.fleet
+    in_flight, fleet = worker.application.in_flight, worker.application.fleet
     if _siblings is not None:
-        _siblings.listen(running.abort)
-        running.tell_others = _siblings.tell
+        _siblings.listen(in_flight.abort)
+        in_flight.tell_others = _siblings.tell
     fleet.ask_facts()
     fleet.watch()
 

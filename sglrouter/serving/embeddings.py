@@ -28,7 +28,7 @@ from sglrouter.schema.embeddings import (
     decode_embedding_request,
     decode_encode_request,
 )
-from sglrouter.serving.batch import BatchAnswer, batch_of, refuse_given
+from sglrouter.serving.batch import BatchAnswer, refuse_given
 from sglrouter.serving.models import Named
 from sglrouter.serving.service import Service
 
@@ -155,7 +155,7 @@ class VectorServing:
         ignored: Sequence[str],
     ) -> BatchAnswer:
         return BatchAnswer(
-            batch_of(self._service, EMBED, embed_requests(ids), ids, metadata),
+            self._service.ask(EMBED, embed_requests(ids), ids, metadata),
             vector_reader(made.add),
             made.body,
             pause=self._service.pause,

@@ -8,7 +8,7 @@ from sglrouter.engines.channel.channel import Metadata
 from sglrouter.engines.wire.scheduler import GENERATE, Sampling, generate_request, new_request_id
 from sglrouter.output.sample import Sample
 from sglrouter.output.scores import label_logprobs
-from sglrouter.serving.batch import BatchAnswer, batch_of
+from sglrouter.serving.batch import BatchAnswer
 from sglrouter.serving.service import Service
 from sglrouter.turns import taking_turns
 
@@ -62,6 +62,4 @@ def next_tokens(
         )
         for ids, wanted in taking_turns(zip(prompts, labels, strict=True), pause)
     ]
-    return BatchAnswer(
-        batch_of(service, GENERATE, requests, prompts, metadata), read, body, pause=pause
-    )
+    return BatchAnswer(service.ask(GENERATE, requests, prompts, metadata), read, body, pause=pause)

@@ -7,17 +7,17 @@ from typing import TypeVar
 
 from sglrouter.config import Settings
 from sglrouter.engines.channel.channel import Metadata
+from sglrouter.engines.exchange import PARALLEL, Deadlines, Exchange
 from sglrouter.engines.fleet.facts import ModelFacts
 from sglrouter.engines.fleet.fleet import Fleet
 from sglrouter.engines.fleet.job import Job
-from sglrouter.engines.generation import Generation
 from sglrouter.engines.wire.scheduler import GENERATE, EngineFacts
 from sglrouter.errors import BadRequest
 from sglrouter.model import Model
 from sglrouter.request.sampling import Limits
 from sglrouter.request.sampling_defaults import SamplingDefaults
 from sglrouter.schema.json_bounds import JsonBounds
-from sglrouter.serving.in_flight import Name, Running
+from sglrouter.serving.in_flight import InFlight, Name
 from sglrouter.serving.models import Models, Named
 
 T = TypeVar("T")
@@ -45,7 +45,7 @@ class Service:
         bounds: What the body of a request may hold.
         large_request: Called with the size of a large body once it has been read.
         models: The names that requests may ask for.
-        running: The requests under way.
+        in_flight: The requests in flight.
     """
 
     def __init__(
@@ -63,7 +63,10 @@ class Service:
         self.bounds = JsonBounds(settings.max_json_depth, settings.max_json_values)
         self._defaults = SamplingDefaults(model.files.sampling_defaults)
         self.models = Models(settings, model.name)
-        self.running = Running()
+        self.in_flight = InFlight()
+        timeout, first = settings.request_timeout, settings.first_token_timeout
+        self._deadlines = Deadlines(timeout, first, settings.idle_timeout)
+        self._short_deadlines = Deadlines(timeout, min(timeout, first), timeout)
 
     def read(self, decode: Callable[[bytes, JsonBounds], T], body: bytes) -> T:
         """Reads the body of a request.
@@ -139,7 +142,7 @@ class Service:
         ids: Sequence[int],
         metadata: Metadata = (),
         names: Iterable[Name] = (),
-    ) -> Generation:
+    ) -> Exchange:
         """Places a request that is fit to be served, and starts a call for each sample.
 
         Somebody must see the calls to their end from here on.
@@ -150,14 +153,31 @@ class Service:
             metadata: Request headers for the engine.
             names: What clients may stop them by; see names_of().
         """
-        settings = self.settings
         job = Job(GENERATE, tuple(requests.values()), tuple(requests), ids, metadata)
-        generation = self.fleet.place(job).generate(
-            job,
-            timeout=settings.request_timeout,
-            first_timeout=settings.first_token_timeout,
-            idle_timeout=settings.idle_timeout,
-            pause=self.pause,
-        )
-        self.running.add(generation, names)
-        return generation
+        exchange = Exchange(self.fleet.place(job), job, self._deadlines)
+        exchange.begin(self.pause)
+        self.in_flight.add(exchange, names)
+        return exchange
+
+    def ask(
+        self,
+        method: str,
+        requests: Sequence[bytes],
+        prompts: Sequence[Sequence[int]],
+        metadata: Metadata = (),
+    ) -> Exchange:
+        """Places a request that is fit to be served, of short calls; see Exchange.answers().
+
+        Somebody must see it to its end from here on.
+
+        Args:
+            method: Full method path of all calls.
+            requests: Their messages, one for each prompt.
+            prompts: The ids that are asked about.
+            metadata: Request headers for the engine.
+        """
+        # No names: to abort an embedding by name would leave it with the engine for ever.
+        job = Job(method, requests, (), prompts[0] if prompts else (), metadata)
+        exchange = Exchange(self.fleet.place(job), job, self._short_deadlines, parallel=PARALLEL)
+        self.in_flight.add(exchange)
+        return exchange

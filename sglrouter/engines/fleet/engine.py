@@ -141,7 +141,7 @@ class Engine:
         before = self._serves
         if serves:
             # Before requests go to one that is back: it may have another context length.
-            self.facts.renew()
+            self.facts.renew(is_back=before is False)
         self._serves = serves
         if serves and before is False:
             logger.info("engine %s is back", self.endpoint)

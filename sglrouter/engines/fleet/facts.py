@@ -76,9 +76,16 @@ class FactsOfEngine:
     def doubt(self) -> None:
         """Says that the engine may have restarted."""
         self._doubted = True
+        self._on_change()
 
-    def renew(self) -> None:
-        """Asks again for what may have changed; what was known stays where there is no answer."""
+    def renew(self, *, is_back: bool = False) -> None:
+        """Asks again for what may have changed; what was known stays where there is no answer.
+
+        Args:
+            is_back: Whether the engine has just come back, whatever it failed to say before.
+        """
+        if is_back:
+            self._ask_again = 0.0
         if self.known is None or monotonic() >= self.best_before:
             self._ask(unless_known=False)
 

@@ -49,7 +49,7 @@ class Fleet:
         self._watch = HealthWatch(self.engines)
         self._facts: ModelFacts | None = None
         self._changes = 0
-        self._best_before = 0.0
+        self._best_before = self._ask_at = 0.0
         self._asking: list[Thread] = []
 
     def facts(self) -> ModelFacts:
@@ -124,9 +124,9 @@ class Fleet:
         changes = self._changes
         facts = merged(known)
         now = time.monotonic()
-        if facts.best_before <= now or any(
-            engine.facts.known is None and not engine.facts.missing for engine in able
-        ):
+        lacking = any(engine.facts.known is None and not engine.facts.missing for engine in able)
+        if now >= self._ask_at and (lacking or facts.best_before <= now):
+            self._ask_at = now + _LOOK_AGAIN
             self.ask_facts()
         self._best_before = max(facts.best_before, now + _LOOK_AGAIN)
         if changes == self._changes:

@@ -7,14 +7,10 @@ released. Whoever placed the job releases it, however the request ends.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from threading import Event
 
-from sglrouter.engines.channel.channel import Bell, Call, Metadata, sendable
+from sglrouter.engines.channel.channel import Bell, Call, Metadata
 from sglrouter.engines.fleet.engine import Engine
-from sglrouter.engines.fleet.job import Job
 from sglrouter.engines.fleet.moving_call import MovingCall
-from sglrouter.engines.generation import Generation
-from sglrouter.turns import Pause, no_pause, taking_turns
 
 
 class Placement:
@@ -59,37 +55,6 @@ class Placement:
             timeout=timeout,
             arrived=arrived,
             metadata=metadata,
-        )
-
-    def generate(
-        self,
-        job: Job,
-        *,
-        timeout: float,
-        first_timeout: float,
-        idle_timeout: float,
-        pause: Pause = no_pause,
-    ) -> Generation:
-        """Starts one call for each message of the job; see Generation."""
-        headers, arrived = sendable(job.metadata), Event()
-        calls: list[Call] = []
-        try:
-            # One by one, so that those begun are known if a pause ends by an exception.
-            calls.extend(
-                self.stream(job.method, request, timeout=timeout, arrived=arrived, metadata=headers)
-                for request in taking_turns(job.requests, pause)
-            )
-        except BaseException:
-            for call in calls:
-                call.cancel()
-            self.release()
-            raise
-        return Generation(
-            calls,
-            arrived,
-            first_timeout=first_timeout,
-            idle_timeout=idle_timeout,
-            abort=lambda index: self.abort(calls[index], job.names[index]),
         )
 
     def abort(self, call: Call, name: str) -> None:

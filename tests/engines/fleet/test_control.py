@@ -11,6 +11,7 @@ import pytest
 from sglrouter.config import Endpoint, parse_endpoint
 from sglrouter.engines.channel.channel import Channel, Metadata, Status, sendable
 from sglrouter.engines.channel.grpcio import GrpcioChannel
+from sglrouter.engines.exchange import Deadlines, Exchange
 from sglrouter.engines.fleet.engine import Engine
 from sglrouter.engines.fleet.job import Job
 from sglrouter.engines.fleet.placement import Placement
@@ -131,14 +132,11 @@ def test_request_headers_go_along(start: Start) -> None:
 def test_request_headers_go_along_with_a_generation(start: Start) -> None:
     sim, engine = start()
     headers = [("x-request-id", "abc"), ("x-other", "a\r\nb")]
-    generation = Placement([engine]).generate(
-        Job(GENERATE, [request()], ["a"], metadata=headers),
-        timeout=9.0,
-        first_timeout=9.0,
-        idle_timeout=9.0,
-    )
-    assert generation.wait()
-    generation.cancel()
+    job = Job(GENERATE, [request()], ["a"], metadata=headers)
+    exchange = Exchange(Placement([engine]), job, Deadlines(9.0, 9.0, 9.0))
+    exchange.begin()
+    assert exchange.wait()
+    exchange.cancel()
     (metadata,) = sim.metadata
     assert metadata["x-request-id"] == "abc"
     assert "x-other" not in metadata

@@ -13,6 +13,7 @@ import pytest
 from sglrouter.config import Endpoint, parse_endpoint
 from sglrouter.engines.channel.channel import Channel
 from sglrouter.engines.channel.grpcio import GrpcioChannel
+from sglrouter.engines.exchange import Deadlines, Exchange
 from sglrouter.engines.fleet import health_watch
 from sglrouter.engines.fleet.engine import DOWN, SERVING, UNKNOWN, Engine
 from sglrouter.engines.fleet.fleet import Fleet
@@ -173,14 +174,11 @@ def test_to_settle_is_to_let_engines_hear_of_cancelled_calls(engine: SimulatedEn
             generate_request(request_id=name, text="", ids=[1], sampling=Sampling(), stream=True)
             for name in names
         ]
-        generation = fleet.place(Job(GENERATE, messages, names)).generate(
-            Job(GENERATE, messages, names),
-            timeout=PATIENCE,
-            first_timeout=PATIENCE,
-            idle_timeout=PATIENCE,
-        )
-        generation.wait()
-        generation.cancel()
+        job = Job(GENERATE, messages, names)
+        exchange = Exchange(fleet.place(job), job, Deadlines(PATIENCE, PATIENCE, PATIENCE))
+        exchange.begin()
+        exchange.wait()
+        exchange.cancel()
         fleet.settle(PATIENCE)
         assert set(engine.aborted) >= set(names)
         started = time.monotonic()
@@ -188,3 +186,102 @@ def test_to_settle_is_to_let_engines_hear_of_cancelled_calls(engine: SimulatedEn
         fleet.settle(0.1)
         assert 0.05 < time.monotonic() - started < PROMPT
     engine.options.token_delay = 0.0
+
+
+def test_a_model_s_facts_fit_every_engine() -> None:
+    with (
+        SimulatedEngine(SimOptions(context_length=200)) as first,
+        SimulatedEngine(SimOptions(context_length=100)) as second,
+        fleet_of(f"127.0.0.1:{free_port()}", first.address, second.address) as fleet,
+    ):
+        # Whoever answers first is enough for a start; the others are asked aside.
+        assert fleet.facts().max_prompt_tokens in (193, 93)
+        wait_until(lambda: fleet.facts().max_prompt_tokens == 93)
+        assert fleet.facts().sampling_defaults["temperature"] == 0.7
+        assert fleet.facts() is fleet.facts()
+
+
+def test_facts_are_asked_again_when_an_engine_is_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(health_watch, "INTERVAL", 0.01)
+    with (
+        SimulatedEngine(SimOptions(context_length=200)) as engine,
+        SimulatedEngine(SimOptions(context_length=300)) as other,
+        fleet_of(engine.address, other.address) as fleet,
+    ):
+        fleet.watch()
+        wait_until(lambda: fleet.facts().max_prompt_tokens == 193)
+        engine.kill()
+        # What has gone bounds nothing.
+        wait_until(lambda: fleet.engines[0].standing == DOWN)
+        wait_until(lambda: fleet.facts().max_prompt_tokens == 293)
+        engine.options.context_length = 100
+        engine.start()
+        wait_until(lambda: fleet.engines[0].standing == SERVING)
+        # Nobody gets a request that was checked against what it was before.
+        known = fleet.engines[0].facts.known
+        assert known is not None
+        assert known.max_prompt_tokens == 93
+        wait_until(lambda: fleet.facts().max_prompt_tokens == 93)
+
+
+def test_a_lone_engine_that_could_not_be_reached_is_asked_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("sglrouter.engines.fleet.fleet._LOOK_AGAIN", 0.0)
+    with (
+        SimulatedEngine(SimOptions(context_length=200)) as engine,
+        fleet_of(engine.address) as fleet,
+    ):
+        assert fleet.facts().max_prompt_tokens == 193
+        engine.kill()
+        engine.options.context_length = 100
+        engine.start()
+        assert fleet.facts().max_prompt_tokens == 193
+        fleet.place(Job("/a/B", [])).release(unreachable=True)
+        wait_until(lambda: fleet.facts().max_prompt_tokens == 93)
+
+
+def test_facts_have_an_age(engine: SimulatedEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sglrouter.engines.fleet.facts.LONGEST_AGE", 0.05)
+    monkeypatch.setattr("sglrouter.engines.fleet.fleet._LOOK_AGAIN", 0.0)
+    with fleet_of(engine.address) as fleet:
+        fleet.facts()
+        before = len(engine.unary_calls)
+        wait_until(lambda: fleet.facts().model_path != "" and len(engine.unary_calls) > before)
+
+
+def test_a_job_may_avoid_engines() -> None:
+    with fleet_of("a:1", "b:2") as fleet:
+        first, second = fleet.engines
+        job = Job("/a/B", [])
+        assert [fleet.place(job, [first]).engine for _ in range(3)] == [second] * 3
+        # None at all is no choice.
+        assert fleet.place(job, [first, second]).engine in (first, second)
+        assert (len(first.placements), len(second.placements)) in ((1, 3), (0, 4))
+
+
+def test_a_placement_is_in_flight_until_it_is_released() -> None:
+    with fleet_of("a:1", "b:2") as fleet:
+        placements = [fleet.place(Job("/a/B", [])) for _ in range(4)]
+        assert [len(engine.placements) for engine in fleet.engines] == [2, 2]
+        for placement in placements:
+            placement.release()
+            placement.release()
+        assert [len(engine.placements) for engine in fleet.engines] == [0, 0]
+
+
+def test_a_call_that_moves_is_in_flight_where_it_goes(engine: SimulatedEngine) -> None:
+    with fleet_of(f"127.0.0.1:{free_port()}", engine.address) as fleet:
+        name = new_request_id()
+        message = generate_request(
+            request_id=name, text="", ids=[1], sampling=Sampling(max_new_tokens=1), stream=False
+        )
+        job = Job(GENERATE, [message], [name])
+        placement = fleet.place(job)
+        assert placement.engine is fleet.engines[0]
+        exchange = Exchange(placement, job, Deadlines(PATIENCE, PATIENCE, PATIENCE))
+        exchange.begin()
+        assert exchange.wait()
+        assert fleet.engines[1].placements == {placement}
+        exchange.complete(0)
+        assert [len(each.placements) for each in fleet.engines] == [0, 0]

@@ -10,6 +10,7 @@ import pytest
 
 from sglrouter.config import Endpoint, parse_endpoint
 from sglrouter.engines.channel.channel import Channel
+from sglrouter.engines.exchange import Deadlines, Exchange
 from sglrouter.engines.fleet.fleet import Fleet
 from sglrouter.engines.fleet.job import Job
 from sglrouter.engines.fleet.placement import Placement
@@ -47,22 +48,19 @@ def answered(placement: Placement, n: int = 1, *, stream: bool = True) -> None:
             sampling=Sampling(max_new_tokens=3),
             stream=stream,
         )
-    generation = placement.generate(
-        Job(GENERATE, list(requests.values()), list(requests)),
-        timeout=20,
-        first_timeout=20,
-        idle_timeout=20,
-    )
+    job = Job(GENERATE, list(requests.values()), list(requests))
+    exchange = Exchange(placement, job, Deadlines(20.0, 20.0, 20.0))
+    exchange.begin()
     try:
         left = set(range(n))
         while left:
-            for index, messages in generation.wait():
+            for index, messages in exchange.wait():
                 # The last message of a sample is its `complete`.
                 if b"length" in messages[-1] or b"stop" in messages[-1]:
-                    generation.complete(index)
+                    exchange.complete(index)
                     left.discard(index)
     finally:
-        generation.cancel()
+        exchange.cancel()
 
 
 @pytest.mark.parametrize("stream", [True, False])
