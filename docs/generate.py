@@ -8,7 +8,7 @@ from typing import Any
 
 from sglrouter.config import Settings, parse_endpoint, settings_table
 from sglrouter.engines.channel.connect import connector
-from sglrouter.engines.fleet.pool import Pool
+from sglrouter.engines.fleet.fleet import Fleet
 from sglrouter.families.family import Family
 from sglrouter.families.registry import KNOWN, REASONING_FORMATS
 from sglrouter.http.openapi import document
@@ -148,8 +148,8 @@ def reference() -> str:
     """The text of docs/reference.md."""
     settings = Settings(tokenizer=str(TINY_MODEL))
     model = load_model(settings, TINY_MODEL)
-    pool = Pool([parse_endpoint(text) for text in settings.engine], connector("grpcio"))
-    described = document(routes(Service(settings, model, pool)))
+    fleet = Fleet([parse_endpoint(text) for text in settings.engine], connector("grpcio"))
+    described = document(routes(Service(settings, model, fleet)))
     families: dict[str, list[str]] = {}
     for path, methods in described["paths"].items():
         for method, operation in methods.items():

@@ -8,14 +8,13 @@ cannot cross a fork, the connections to the engines, is made on first use.
 from __future__ import annotations
 
 import logging
-import threading
 from typing import Any
 
 import falcon
 
 from sglrouter.config import Settings, parse_endpoint
 from sglrouter.engines.channel.connect import connector
-from sglrouter.engines.fleet.pool import Pool
+from sglrouter.engines.fleet.fleet import Fleet
 from sglrouter.engines.tokenizer_fetch import model_directory
 from sglrouter.errors import ConfigError
 from sglrouter.http import failures
@@ -47,13 +46,13 @@ class Router(falcon.App[falcon.Request, falcon.Response]):
 
     Attributes:
         settings: As given.
-        pool: The engines.
+        fleet: The engines.
         model: The model they serve.
-        running: The requests under way.
+        in_flight: The requests in flight.
         large_request: To be called with the size of a body that has been dealt with.
     """
 
-    def __init__(self, settings: Settings, model: Model, pool: Pool) -> None:
+    def __init__(self, settings: Settings, model: Model, fleet: Fleet) -> None:
         middleware: list[Any] = [RequestIds()]
         if settings.cors_origins:
             middleware.append(Cors(settings.cors_origins))
@@ -62,11 +61,11 @@ class Router(falcon.App[falcon.Request, falcon.Response]):
         self.req_options.strip_url_path_trailing_slash = True
         self.settings = settings
         self.model = model
-        self.pool = pool
+        self.fleet = fleet
         self.large_request = Trimming(in_a_thread).after
         failures.install(self)
-        service = Service(settings, model, pool, let_others_go_on, self.large_request)
-        self.running = service.running
+        service = Service(settings, model, fleet, let_others_go_on, self.large_request)
+        self.in_flight = service.in_flight
         self._siblings: Siblings | None = None
         for route in routes(service):
             self.add_route(route.path, route.resource, suffix=route.suffix)
@@ -86,19 +85,18 @@ class Router(falcon.App[falcon.Request, falcon.Response]):
     def start(self) -> None:
         """In a worker: connects to the others, and to the engines, so that no request waits."""
         if self._siblings is not None:
-            self._siblings.listen(self.running.abort)
-            self.running.share(self._siblings.tell)
-        for engine in self.pool.engines:
-            threading.Thread(target=engine.facts, name="engine-facts", daemon=True).start()
-        self.pool.watch()
+            self._siblings.listen(self.in_flight.abort)
+            self.in_flight.share(self._siblings.tell)
+        self.fleet.ask_facts()
+        self.fleet.watch()
 
     def stop(self) -> None:
         """In a worker: ends all of these."""
         if self._siblings is not None:
             self._siblings.close()
         # What clients have left shall not go on for nobody.
-        self.pool.settle(_LAST_WORDS)
-        self.pool.close()
+        self.fleet.settle(_LAST_WORDS)
+        self.fleet.close()
 
 
 def create_app(settings: Settings | None = None) -> Router:
@@ -126,7 +124,7 @@ def create_app(settings: Settings | None = None) -> Router:
         model.formats.reasoning_parser or "text",
     )
     endpoints = [parse_endpoint(text) for text in settings.engine]
-    return Router(settings, model, Pool(endpoints, connector(settings.channel)))
+    return Router(settings, model, Fleet(endpoints, connector(settings.channel)))
 
 
 def application() -> Router:

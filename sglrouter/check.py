@@ -10,7 +10,7 @@ import msgspec
 from sglrouter.config import Settings, parse_endpoint
 from sglrouter.engines.channel.connect import HOW_TO_GET_HTTP2, http2_is_built
 from sglrouter.engines.channel.grpcio import GrpcioChannel
-from sglrouter.engines.fleet.pool import Engine
+from sglrouter.engines.fleet.engine import Engine
 from sglrouter.engines.tokenizer_fetch import model_directory
 from sglrouter.engines.wire.scheduler import HEALTH_CHECK, health_request, read_health
 from sglrouter.errors import BadRequest, ConfigError
@@ -91,7 +91,7 @@ def _check_engine(text: str) -> bool:
             return _say(False, f"engine {engine.endpoint}: no answer in {_TIMEOUT:g} s")
         if status.ok and not read_health(answer):
             return _say(False, f"engine {engine.endpoint}: it is up but does not serve yet")
-        facts = engine.facts()
+        facts = engine.facts_now()
         if not facts.model_path:
             return _say(
                 False,

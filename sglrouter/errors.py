@@ -92,6 +92,17 @@ class ClientGone(RouterError):
         super().__init__("The client closed its connection")
 
 
+class Aborted(RouterError):
+    """Somebody has stopped the request by its name, and there is no part of an answer."""
+
+    status = 499
+    type = "client_closed_request"
+    code = "aborted"
+
+    def __init__(self) -> None:
+        super().__init__("The request was aborted")
+
+
 class ConfigError(Exception):
     """A setting is wrong; the message is one line that names it."""
 

@@ -25,7 +25,7 @@ from sglrouter.client.work import Work
 from sglrouter.config import Settings, parse_endpoint
 from sglrouter.engines.channel.channel_options import ChannelOptions
 from sglrouter.engines.channel.connect import connector
-from sglrouter.engines.fleet.pool import Pool
+from sglrouter.engines.fleet.fleet import Fleet
 from sglrouter.engines.tokenizer_fetch import model_directory
 from sglrouter.errors import BadRequest, ConfigError, RouterError
 from sglrouter.model import load_model
@@ -135,8 +135,8 @@ class Client:
 
             run = Offload(settings.tokenizer_threads)
         model = load_model(settings, model_directory(settings), run)
-        self._pool = Pool([parse_endpoint(text) for text in settings.engine], connect)
-        self._serving = ChatServing(Service(settings, model, self._pool, self._home.pause))
+        self._fleet = Fleet([parse_endpoint(text) for text in settings.engine], connect)
+        self._serving = ChatServing(Service(settings, model, self._fleet, self._home.pause))
 
     def create_chat_completion(self, request: Request) -> dict[str, Any]:
         """Waits for a whole chat completion.
@@ -229,8 +229,8 @@ class Client:
 
     def _disconnect(self, deadline: float) -> None:
         # First let engines hear of what has been cancelled.
-        self._pool.settle(max(deadline - time.monotonic(), 0.0))
-        self._pool.close()
+        self._fleet.settle(max(deadline - time.monotonic(), 0.0))
+        self._fleet.close()
 
     def _body(self, request: Request) -> bytes:
         """The request as a server would get it.

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from sglrouter.client.home import Home
-from sglrouter.engines.generation import Generation
+from sglrouter.engines.exchange import Exchange
 from sglrouter.errors import ClientGone, RouterError
 
 
@@ -33,7 +33,7 @@ class Work:
     """An answer under way.
 
     Args:
-        generation: Its engine calls.
+        exchange: Its engine calls.
         home: Where they are made.
         forget: Called when they are over.
 
@@ -42,10 +42,8 @@ class Work:
         cancelled: Whether somebody has cancelled it.
     """
 
-    def __init__(
-        self, generation: Generation, home: Home, forget: Callable[[Work], object]
-    ) -> None:
-        self._generation = generation
+    def __init__(self, exchange: Exchange, home: Home, forget: Callable[[Work], object]) -> None:
+        self._exchange = exchange
         self._home = home
         self._forget = forget
         self._turn = threading.Lock()
@@ -74,7 +72,7 @@ class Work:
 
     def finish(self) -> None:
         """Says that the calls are over; for the reader, in its turn."""
-        self._generation.cancel()
+        self._exchange.cancel()
         self._ended()
 
     def cancel(self) -> None:
@@ -88,14 +86,14 @@ class Work:
 
     def _cancel(self) -> None:
         self.cancelled = True
-        self._generation.interrupt()
+        self._exchange.interrupt()
         self._stop()
 
     def _stop(self) -> None:
         """Ends the calls, unless somebody has the turn, who then does it."""
         if self._turn.acquire(blocking=False):
             try:
-                self._generation.cancel()
+                self._exchange.cancel()
             finally:
                 self._turn.release()
             self._ended()

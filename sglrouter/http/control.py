@@ -27,7 +27,7 @@ class FlushCache:
     """POST /flush_cache, and GET where it is set: 200 only if every engine did it."""
 
     def __init__(self, service: Service) -> None:
-        self._engines = service.pool.engines
+        self._engines = service.fleet.engines
         self._guard = ControlGuard(service.settings)
         if service.settings.control_by_get:
             self.on_get = self.on_post
@@ -42,7 +42,9 @@ class FlushCache:
         timeout, metadata = _seconds(req, "timeout", _LONGEST_FLUSH), metadata_of(req)
         answer_with_outcomes(
             resp,
-            ask_all(self._engines, lambda engine: engine.flush_cache(timeout, metadata=metadata)),
+            ask_all(
+                self._engines, lambda engine: engine.control.flush_cache(timeout, metadata=metadata)
+            ),
         )
 
 
@@ -68,8 +70,8 @@ class StartProfile:
         answer_with_outcomes(
             resp,
             ask_all(
-                service.pool.engines,
-                lambda engine: engine.start_profile(**options, metadata=metadata),
+                service.fleet.engines,
+                lambda engine: engine.control.start_profile(**options, metadata=metadata),
             ),
         )
 
@@ -78,7 +80,7 @@ class StopProfile:
     """POST /stop_profile, and GET where it is set."""
 
     def __init__(self, service: Service) -> None:
-        self._engines = service.pool.engines
+        self._engines = service.fleet.engines
         self._guard = ControlGuard(service.settings)
         if service.settings.control_by_get:
             self.on_get = self.on_post
@@ -88,7 +90,8 @@ class StopProfile:
         self._guard.check(req)
         metadata = metadata_of(req)
         answer_with_outcomes(
-            resp, ask_all(self._engines, lambda engine: engine.stop_profile(metadata=metadata))
+            resp,
+            ask_all(self._engines, lambda engine: engine.control.stop_profile(metadata=metadata)),
         )
 
 

@@ -13,7 +13,7 @@ import falcon
 import gevent
 import msgspec
 
-from sglrouter.engines.fleet.pool import Engine
+from sglrouter.engines.fleet.engine import Engine
 from sglrouter.engines.wire.control_messages import Outcome
 from sglrouter.errors import BadRequest, RouterError
 
@@ -109,7 +109,7 @@ def _ask(engine: Engine, question: Callable[[Engine], T]) -> Reply[T]:
 def _lacking(engine: Engine, error: RouterError) -> RouterError:
     """A call that an engine does not have is a matter of its version."""
     try:
-        version = engine.server_info()["sglang_version"]
+        version = engine.control.server_info()["sglang_version"]
     except RouterError:
         version = ""
     return RouterError(

@@ -49,5 +49,5 @@ class AbortRequests:
                 code="missing_rid",
                 param="rid",
             )
-        service.running.abort_everywhere(None if request.abort_all else request.rid)
+        service.in_flight.abort_everywhere(None if request.abort_all else request.rid)
         resp.content_length = 0

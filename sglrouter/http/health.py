@@ -21,7 +21,7 @@ class Health:
     """GET /health, /readiness, /ready, /ping: 200 while an engine serves, else 503."""
 
     def __init__(self, service: Service) -> None:
-        self._pool = service.pool
+        self._fleet = service.fleet
         self._model = service.model
 
     def on_get(self, _req: falcon.Request, resp: falcon.Response) -> None:
@@ -33,8 +33,8 @@ class Health:
                 "channel": engine.channel.counts(),
             }
             for engine, reply in zip(
-                self._pool.engines,
-                ask_all(self._pool.engines, lambda engine: engine.healthy()),
+                self._fleet.engines,
+                ask_all(self._fleet.engines, lambda engine: engine.healthy()),
                 strict=True,
             )
         ]
@@ -48,13 +48,13 @@ class HealthGenerate:
     """GET /health_generate: 200 while an engine makes a token when asked for one, else 503."""
 
     def __init__(self, service: Service) -> None:
-        self._pool = service.pool
+        self._fleet = service.fleet
 
     def on_get(self, req: falcon.Request, resp: falcon.Response) -> None:
         """Has every engine make a token."""
         metadata = metadata_of(req)
         replies = ask_all(
-            self._pool.engines, lambda engine: engine.health_generate(metadata=metadata)
+            self._fleet.engines, lambda engine: engine.control.health_generate(metadata=metadata)
         )
         _answer(
             resp,

@@ -6,7 +6,7 @@ from typing import Any
 
 import falcon
 
-from sglrouter.engines.fleet.pool import Engine
+from sglrouter.engines.fleet.engine import Engine
 from sglrouter.engines.wire.scheduler import EngineFacts
 from sglrouter.errors import BadRequest, EngineError
 from sglrouter.http.engines import answer_with_information, ask_all
@@ -23,7 +23,7 @@ class ModelInfo:
 
     def on_get(self, _req: falcon.Request, resp: falcon.Response) -> None:
         """Asks every engine once; it does not change while the engine runs."""
-        replies = ask_all(self._service.pool.engines, self._ask)
+        replies = ask_all(self._service.fleet.engines, self._ask)
         found = next((reply.answer for reply in replies if reply.answer is not None), {})
         # They all serve the same model.
         answer_with_information(resp, replies, common=found)
@@ -31,7 +31,7 @@ class ModelInfo:
     on_head = on_get
 
     def _ask(self, engine: Engine) -> dict[str, Any]:
-        facts = engine.facts()
+        facts = engine.facts_now()
         if facts == EngineFacts():
             raise EngineError(
                 "The engine does not say what it serves", status=503, code="engine_unavailable"
@@ -61,14 +61,14 @@ class ServerInfo:
     """GET /server_info, /get_server_info: arguments and state, without secrets."""
 
     def __init__(self, service: Service) -> None:
-        self._engines = service.pool.engines
+        self._engines = service.fleet.engines
 
     def on_get(self, req: falcon.Request, resp: falcon.Response) -> None:
         """Asks every engine."""
         metadata = metadata_of(req)
 
         def ask(engine: Engine) -> dict[str, Any]:
-            info = engine.server_info(metadata=metadata)
+            info = engine.control.server_info(metadata=metadata)
             # SGLang's own server has the arguments at the top, and calls its version so.
             return redacted(
                 {
@@ -88,7 +88,7 @@ class Loads:
     """GET /v1/loads, /get_loads: how busy the engines are."""
 
     def __init__(self, service: Service) -> None:
-        self._engines = service.pool.engines
+        self._engines = service.fleet.engines
 
     def on_get(self, req: falcon.Request, resp: falcon.Response) -> None:
         """Asks every engine.
@@ -107,7 +107,7 @@ class Loads:
         metadata = metadata_of(req)
         replies = ask_all(
             self._engines,
-            lambda engine: engine.loads(include, dp_rank=rank, metadata=metadata),
+            lambda engine: engine.control.loads(include, dp_rank=rank, metadata=metadata),
         )
         answer_with_information(resp, replies)
 

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from sglrouter._fast.chunked import BodyWriter
 from sglrouter._fast.sink import TextSink
-from sglrouter.engines.generation import Generation, News
+from sglrouter.engines.exchange import Exchange, News
 from sglrouter.errors import ClientGone, RouterError
 from sglrouter.output.sample import Sample
 from sglrouter.request.grammar import Grammar, blamed
@@ -77,7 +77,7 @@ class Answer:
     def __init__(
         self,
         samples: Sequence[Sample],
-        generation: Generation,
+        generation: Exchange,
         *,
         events: EventRenderer | None = None,
         body: BodyRenderer | None = None,
@@ -116,9 +116,9 @@ class Answer:
                     self._body.feed(index, messages)
                     self._note_end(index)
         except BaseException as exc:
-            self.close()
             if isinstance(exc, RouterError):
-                blamed(exc, self._grammar)
+                generation.fail(blamed(exc, self._grammar))
+            self.close()
             raise
         return self._body.body()
 
@@ -180,7 +180,7 @@ class Answer:
     def fail(self, error: RouterError) -> bytes:
         """Ends it; returns the last events."""
         self.ended = True
-        self.generation.cancel()
+        self.generation.fail(error)
         return self._renderer.fail(error)
 
     def close(self) -> None:

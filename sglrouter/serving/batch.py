@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from sglrouter.engines.batch import Batch
-from sglrouter.engines.channel.channel import Metadata
-from sglrouter.engines.fleet.pool import Route
+from sglrouter.engines.exchange import Exchange
 from sglrouter.errors import BadRequest, RouterError
-from sglrouter.serving.service import Service
 from sglrouter.turns import taking_turns
 
 
@@ -16,7 +13,7 @@ class BatchAnswer:
     """The calls of one request under way; they begin when it is collected.
 
     Args:
-        batch: The calls.
+        exchange: The calls.
         read: Takes the number of a call and its answer; may raise RouterError.
         body: Makes the body, once all have been read.
         pause: Called now and then where reading takes long, to let others go on.
@@ -26,7 +23,7 @@ class BatchAnswer:
 
     def __init__(
         self,
-        batch: Batch,
+        exchange: Exchange,
         read: Callable[[int, bytes], None],
         body: Callable[[], bytes],
         *,
@@ -34,7 +31,7 @@ class BatchAnswer:
         explain: Callable[[RouterError], RouterError] = lambda error: error,
         ignored: Sequence[str] = (),
     ) -> None:
-        self._batch = batch
+        self._exchange = exchange
         self._read = read
         self._body = body
         self._pause = pause
@@ -47,37 +44,25 @@ class BatchAnswer:
         Raises:
             RouterError: The engine failed, or the client is gone.
         """
-        answers = self._batch.answers()
+        answers = self._exchange.answers()
         try:
             for number, message in taking_turns(answers, self._pause):
                 self._read(number, message)
         except RouterError as error:
+            self._exchange.fail(error)
             explained = self._explain(error)
             if explained is error:
                 raise
             raise explained from error
         finally:
             answers.close()
+            # It may not have begun.
+            self._exchange.cancel()
         return self._body()
 
     def end_early(self, reason: RouterError) -> None:
         """Ends it: nothing goes on, and whoever collects it gets the reason."""
-        self._batch.end_early(reason)
-
-
-def batch_of(
-    service: Service, route: Route, method: str, requests: Sequence[bytes], metadata: Metadata
-) -> Batch:
-    """Calls of an engine within the operator's deadlines."""
-    settings = service.settings
-    return Batch(
-        route,
-        method,
-        requests,
-        timeout=settings.request_timeout,
-        call_timeout=min(settings.request_timeout, settings.first_token_timeout),
-        metadata=metadata,
-    )
+        self._exchange.end_early(reason)
 
 
 def refuse_given(request: object, fields: Sequence[str], why: str) -> None:

@@ -130,7 +130,7 @@ class ChatServing:
         request = service.read(decode_chat_request, body)
         if stream is not None and request.stream is not stream:
             request = msgspec.structs.replace(request, stream=stream)
-        route, facts = service.generator()
+        facts = service.facts_for_text()
         plan = self._plan(request, facts)
         readers = [self._choice(request, plan) for _ in range(plan.n)]
         head = Head(
@@ -140,11 +140,11 @@ class ChatServing:
         )
         names = names_of(request.rid, head.id)
         generation = service.generate(
-            route,
             dict(
                 self._engine_request(request, plan)
                 for _ in taking_turns(range(plan.n), service.pause)
             ),
+            plan.prompt.ids,
             metadata,
             names,
         )

@@ -100,7 +100,7 @@ class CompletionServing:
         """
         service = self._service
         request = service.read(decode_completion_request, body)
-        route, facts = service.generator()
+        facts = service.facts_for_text()
         plan = self._plan(request, facts)
         # The samples of one prompt beside each other.
         each = [work for work in plan.work for _ in range(plan.samples)]
@@ -112,10 +112,10 @@ class CompletionServing:
         )
         names = names_of(request.rid, head.id)
         generation = service.generate(
-            route,
             dict(
                 _engine_request(request, plan, work) for work in taking_turns(each, service.pause)
             ),
+            plan.work[0].prompt.ids if plan.work else (),
             metadata,
             names,
         )

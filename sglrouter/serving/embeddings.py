@@ -15,7 +15,6 @@ from typing import Any
 import msgspec
 
 from sglrouter.engines.channel.channel import Metadata
-from sglrouter.engines.fleet.pool import Route
 from sglrouter.engines.wire.control_messages import EMBED, embed_request, read_embedding
 from sglrouter.engines.wire.scheduler import EngineFacts, new_request_id
 from sglrouter.errors import BadRequest, RouterError
@@ -29,7 +28,7 @@ from sglrouter.schema.embeddings import (
     decode_embedding_request,
     decode_encode_request,
 )
-from sglrouter.serving.batch import BatchAnswer, batch_of, refuse_given
+from sglrouter.serving.batch import BatchAnswer, refuse_given
 from sglrouter.serving.models import Named
 from sglrouter.serving.service import Service
 
@@ -68,7 +67,7 @@ class VectorServing:
         )
         self._matryoshka.check(request.dimensions)
         inputs = inputs_of(request.input, "input")
-        route, facts = self._route(request)
+        facts = self._facts(request)
         made = EmbeddingBody(
             request.model or self._service.model_name(facts),
             len(inputs),
@@ -77,14 +76,14 @@ class VectorServing:
         )
         ids = self._ids(inputs, "input", facts)
         ignored = _given(request, ("priority",))
-        return self._answer(route, ids, made, metadata, ignored)
+        return self._answer(ids, made, metadata, ignored)
 
     def classes(self, body: bytes, metadata: Metadata = ()) -> BatchAnswer:
         """Answers a ClassifyRequest; see embeddings()."""
         request = self._service.read(decode_classify_request, body)
         refuse_given(request, ("lora_path",), _NOT_ON_THE_WIRE)
         inputs = inputs_of(request.input, "input")
-        route, facts = self._route(request)
+        facts = self._facts(request)
         head = Head(
             f"classify-{new_request_id()}",
             int(time.time()),
@@ -92,7 +91,7 @@ class VectorServing:
         )
         made = ClassBody(head, len(inputs), self._labels or _told_labels(facts))
         ids = self._ids(inputs, "input", facts)
-        return self._answer(route, ids, made, metadata, _given(request, ("priority",)))
+        return self._answer(ids, made, metadata, _given(request, ("priority",)))
 
     def encoded(self, body: bytes, metadata: Metadata = ()) -> BatchAnswer:
         """Answers an EncodeRequest; see embeddings()."""
@@ -117,7 +116,7 @@ class VectorServing:
             raise BadRequest("Give either text or input_ids", param="text")
         inputs = inputs_of(value, field)
         many = not isinstance(value, str) and not isinstance(value[0], int)
-        route, facts = self._route(request)
+        facts = self._facts(request)
         made = EncodedBody(
             _names(request, len(inputs)),
             many=many,
@@ -125,11 +124,10 @@ class VectorServing:
             dimensions=request.dimensions,
         )
         ids = self._ids(inputs, field, facts)
-        return self._answer(route, ids, made, metadata, _given(request, ("priority",)))
+        return self._answer(ids, made, metadata, _given(request, ("priority",)))
 
-    def _route(self, request: Named) -> tuple[Route, EngineFacts]:
-        route = self._service.pool.pick()
-        facts = route.facts()
+    def _facts(self, request: Named) -> EngineFacts:
+        facts = self._service.facts()
         if self._service.adapter(request, facts):
             raise BadRequest(
                 f"LoRA adapters cannot be used here: {_NOT_ON_THE_WIRE}",
@@ -138,7 +136,7 @@ class VectorServing:
             )
         if facts.generates:
             raise _no_embeddings()
-        return route, facts
+        return facts
 
     def _ids(self, inputs: Any, field: str, facts: EngineFacts) -> list[Sequence[int]]:
         return ids_of(
@@ -151,14 +149,13 @@ class VectorServing:
 
     def _answer(
         self,
-        route: Route,
         ids: Sequence[Sequence[int]],
         made: VectorBody,
         metadata: Metadata,
         ignored: Sequence[str],
     ) -> BatchAnswer:
         return BatchAnswer(
-            batch_of(self._service, route, EMBED, embed_requests(ids), metadata),
+            self._service.ask(EMBED, embed_requests(ids), ids, metadata),
             vector_reader(made.add),
             made.body,
             pause=self._service.pause,

@@ -1,4 +1,4 @@
-"""The requests under way, by the names that their clients know them by.
+"""The requests in flight, by the names that their clients know them by.
 
 A client may stop a request by its rid or by the id of its answer, from another
 connection. Names are ours and the client's alone: engines abort by the beginnings of
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from sglrouter.engines.generation import Generation
+from sglrouter.engines.exchange import Exchange
 from sglrouter.errors import BadRequest
 
 # It comes back in every event of a stream.
@@ -48,30 +48,30 @@ def _nobody(_rid: str | None) -> None:
     pass
 
 
-class Running:
-    """The requests under way in this process."""
+class InFlight:
+    """The requests in flight in this process, of every kind."""
 
     def __init__(self) -> None:
-        self._all: set[Generation] = set()
-        self._named: dict[str, set[tuple[Generation, int | None]]] = {}
+        self._all: set[Exchange] = set()
+        self._named: dict[str, set[tuple[Exchange, int | None]]] = {}
         self._tell_others: Callable[[str | None], None] = _nobody
 
     def __len__(self) -> int:
         return len(self._all)
 
-    def add(self, generation: Generation, names: Iterable[Name]) -> None:
+    def add(self, exchange: Exchange, names: Iterable[Name] = ()) -> None:
         """Remembers a request until it is over."""
         kept = tuple(names)
-        self._all.add(generation)
+        self._all.add(exchange)
         for name, index in kept:
-            self._named.setdefault(name, set()).add((generation, index))
-        generation.when_over(partial(self._forget, generation, kept))
+            self._named.setdefault(name, set()).add((exchange, index))
+        exchange.on_over(partial(self._forget, kept))
 
-    def _forget(self, generation: Generation, names: Iterable[Name]) -> None:
-        self._all.discard(generation)
+    def _forget(self, names: Iterable[Name], exchange: Exchange) -> None:
+        self._all.discard(exchange)
         for name, index in names:
             entries = self._named.get(name, set())
-            entries.discard((generation, index))
+            entries.discard((exchange, index))
             if not entries:
                 self._named.pop(name, None)
 
@@ -81,11 +81,13 @@ class Running:
         Who waits for it gets what there is, with the finish reason "abort".
         """
         if rid is None:
-            found: list[tuple[Generation, int | None]] = [(each, None) for each in self._all]
+            stopped: list[tuple[Exchange, int | None]] = [
+                (exchange, None) for exchange in self._all
+            ]
         else:
-            found = list(self._named.get(rid, ()))
-        for generation, index in found:
-            generation.abort(index)
+            stopped = list(self._named.get(rid, ()))
+        for exchange, index in stopped:
+            exchange.abort(index)
 
     def abort_everywhere(self, rid: str | None) -> None:
         """Stops it here and in the other processes; see abort()."""

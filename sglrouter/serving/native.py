@@ -87,7 +87,7 @@ class NativeServing:
         began = time.monotonic()
         service = self._service
         request = service.read(decode_generate_request, body)
-        route, facts = service.generator()
+        facts = service.facts_for_text()
         limits = service.limits(facts)
         preferred = preferred_params(facts.preferred_sampling_params)
 
@@ -106,7 +106,7 @@ class NativeServing:
             for plan in taking_turns(plans, service.pause)
             for _ in range(len(plan.item.ids))
         )
-        generation = service.generate(route, requests, metadata, _names(items))
+        generation = service.generate(requests, plans[0].ids, metadata, _names(items))
         stream, several = bool(request.stream), items.several
         return Answer(
             [output.sample for output in outputs],

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from sglrouter.engines.channel.channel import Metadata
-from sglrouter.engines.fleet.pool import Route
 from sglrouter.engines.wire.scheduler import GENERATE, Sampling, generate_request, new_request_id
 from sglrouter.output.sample import Sample
 from sglrouter.output.scores import label_logprobs
-from sglrouter.serving.batch import BatchAnswer, batch_of
+from sglrouter.serving.batch import BatchAnswer
 from sglrouter.serving.service import Service
 from sglrouter.turns import taking_turns
 
@@ -21,7 +20,6 @@ Add = Callable[[int, Sequence[float], int], None]
 
 def next_tokens(
     service: Service,
-    route: Route,
     prompts: Sequence[Sequence[int]],
     labels: Sequence[Sequence[int]],
     add: Add,
@@ -35,7 +33,6 @@ def next_tokens(
 
     Args:
         service: What serves the request.
-        route: Where to.
         prompts: Checked ids.
         labels: Checked ids, for each prompt.
         add: Takes what comes of each.
@@ -65,6 +62,4 @@ def next_tokens(
         )
         for ids, wanted in taking_turns(zip(prompts, labels, strict=True), pause)
     ]
-    return BatchAnswer(
-        batch_of(service, route, GENERATE, requests, metadata), read, body, pause=pause
-    )
+    return BatchAnswer(service.ask(GENERATE, requests, prompts, metadata), read, body, pause=pause)

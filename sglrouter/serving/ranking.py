@@ -78,8 +78,7 @@ class RerankServing:
             raise BadRequest("documents must not be empty", param="documents")
         check_count(request.documents, "documents")
         texts = [_text(each, f"documents[{i}]") for i, each in enumerate(request.documents)]
-        route = service.pool.pick()
-        facts = route.facts()
+        facts = service.facts()
         lora_id = service.adapter(request, facts)
         if facts.embeds:
             raise EngineError(
@@ -106,7 +105,6 @@ class RerankServing:
         )
         return next_tokens(
             service,
-            route,
             ids,
             [self._answers()] * len(ids),
             made.add_logprobs,

@@ -17,7 +17,7 @@ from sglrouter.output.scores import ScoreBody
 from sglrouter.request.inputs import checked_ids, ids_of, inputs_of
 from sglrouter.request.sampling import Limits
 from sglrouter.schema.scoring import ScoreRequest, decode_score_request
-from sglrouter.serving.batch import BatchAnswer, batch_of, refuse_given
+from sglrouter.serving.batch import BatchAnswer, refuse_given
 from sglrouter.serving.embeddings import embed_requests, explain_embedding, vector_reader
 from sglrouter.serving.next_tokens import next_tokens
 from sglrouter.serving.service import Service
@@ -62,8 +62,7 @@ class ScoreServing:
         temperature = _temperature(request)
         if request.items is None:
             raise BadRequest("items must be given", param="items")
-        route = service.pool.pick()
-        facts = route.facts()
+        facts = service.facts()
         lora_id = service.adapter(request, facts)
         limits = service.limits(facts)
         ids = self._prompts(request, limits)
@@ -81,7 +80,7 @@ class ScoreServing:
                     param="return_token_logprobs",
                 )
             return BatchAnswer(
-                batch_of(service, route, EMBED, embed_requests(ids), metadata),
+                service.ask(EMBED, embed_requests(ids), ids, metadata),
                 vector_reader(made.add_logits),
                 made.body,
                 pause=self._service.pause,
@@ -90,7 +89,6 @@ class ScoreServing:
         labels = labels_for(request.label_token_ids, len(ids), limits)
         return next_tokens(
             service,
-            route,
             ids,
             labels,
             made.add_logprobs,

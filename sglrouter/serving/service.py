@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from sglrouter.config import Settings
 from sglrouter.engines.channel.channel import Metadata
-from sglrouter.engines.fleet.pool import Pool, Route
-from sglrouter.engines.generation import Generation
-from sglrouter.engines.wire.scheduler import EngineFacts
+from sglrouter.engines.exchange import PARALLEL, Deadlines, Exchange
+from sglrouter.engines.fleet.facts import ModelFacts
+from sglrouter.engines.fleet.fleet import Fleet
+from sglrouter.engines.fleet.job import Job
+from sglrouter.engines.wire.scheduler import GENERATE, EngineFacts
 from sglrouter.errors import BadRequest
 from sglrouter.model import Model
 from sglrouter.request.sampling import Limits
 from sglrouter.request.sampling_defaults import SamplingDefaults
 from sglrouter.schema.json_bounds import JsonBounds
-from sglrouter.serving.in_flight import Name, Running
+from sglrouter.serving.in_flight import InFlight, Name
 from sglrouter.serving.models import Models, Named
 
 T = TypeVar("T")
@@ -38,31 +40,34 @@ class Service:
     Attributes:
         settings: The operator's wishes.
         model: The model.
-        pool: Its engines.
+        fleet: Its engines.
         pause: Called now and then where a request takes long, to let others go on.
         bounds: What the body of a request may hold.
         large_request: Called with the size of a large body once it has been read.
         models: The names that requests may ask for.
-        running: The requests under way.
+        in_flight: The requests in flight.
     """
 
     def __init__(
         self,
         settings: Settings,
         model: Model,
-        pool: Pool,
+        fleet: Fleet,
         pause: Callable[[], object] = _go_on,
         large_request: Callable[[int], object] = _is_large,
     ) -> None:
         self.settings = settings
         self.model = model
-        self.pool = pool
+        self.fleet = fleet
         self.pause = pause
         self.large_request = large_request
         self.bounds = JsonBounds(settings.max_json_depth, settings.max_json_values)
         self._defaults = SamplingDefaults(model.files.sampling_defaults)
         self.models = Models(settings, model.name)
-        self.running = Running()
+        self.in_flight = InFlight()
+        timeout, first = settings.request_timeout, settings.first_token_timeout
+        self._deadlines = Deadlines(timeout, first, settings.idle_timeout)
+        self._short_deadlines = Deadlines(timeout, min(timeout, first), timeout)
 
     def read(self, decode: Callable[[bytes, JsonBounds], T], body: bytes) -> T:
         """Reads the body of a request.
@@ -96,22 +101,17 @@ class Service:
         """The sampling parameters that hold where a request says nothing."""
         return self._defaults.on_engine(facts.sampling_defaults)
 
-    def facts(self) -> EngineFacts:
-        """What the first engine that answers says of itself; empty if none does."""
-        for engine in self.pool.by_standing():
-            facts = engine.facts()
-            if facts != EngineFacts():
-                return facts
-        return EngineFacts()
+    def facts(self) -> ModelFacts:
+        """What the engines say of the model; empty while none answers."""
+        return self.fleet.facts()
 
-    def generator(self) -> tuple[Route, EngineFacts]:
-        """The engines that the next request for text may go to, and what they say of themselves.
+    def facts_for_text(self) -> ModelFacts:
+        """The same for a request for text.
 
         Raises:
-            BadRequest: They make no text: they would never answer.
+            BadRequest: The model makes no text: its engines would never answer.
         """
-        route = self.pool.pick()
-        facts = route.facts()
+        facts = self.fleet.facts()
         if facts.embeds:
             raise BadRequest(
                 "This model makes embeddings and no text: use /v1/embeddings, /v1/classify or "
@@ -119,7 +119,7 @@ class Service:
                 code="unsupported_model",
                 param="model",
             )
-        return route, facts
+        return facts
 
     def model_name(self, facts: EngineFacts) -> str:
         """What clients call the model: the operator's name for it, or the engine's."""
@@ -139,29 +139,46 @@ class Service:
 
     def generate(
         self,
-        route: Route,
         requests: Mapping[str, bytes],
+        ids: Sequence[int],
         metadata: Metadata = (),
         names: Iterable[Name] = (),
-    ) -> Generation:
-        """Starts one call for each serialized GenerateRequest.
+    ) -> Exchange:
+        """Places a request that is fit to be served, and starts a call for each sample.
 
         Somebody must see the calls to their end from here on.
 
         Args:
-            route: From the pool.
-            requests: The messages by their request ids.
+            requests: Serialized GenerateRequests by their request ids.
+            ids: Those of the first prompt.
             metadata: Request headers for the engine.
             names: What clients may stop them by; see names_of().
         """
-        settings = self.settings
-        generation = route.generate(
-            requests,
-            timeout=settings.request_timeout,
-            first_timeout=settings.first_token_timeout,
-            idle_timeout=settings.idle_timeout,
-            metadata=metadata,
-            pause=self.pause,
-        )
-        self.running.add(generation, names)
-        return generation
+        job = Job(GENERATE, tuple(requests.values()), tuple(requests), ids, metadata)
+        exchange = Exchange(self.fleet.place(job), job, self._deadlines)
+        exchange.begin(self.pause)
+        self.in_flight.add(exchange, names)
+        return exchange
+
+    def ask(
+        self,
+        method: str,
+        requests: Sequence[bytes],
+        prompts: Sequence[Sequence[int]],
+        metadata: Metadata = (),
+    ) -> Exchange:
+        """Places a request that is fit to be served, of short calls; see Exchange.answers().
+
+        Somebody must see it to its end from here on.
+
+        Args:
+            method: Full method path of all calls.
+            requests: Their messages, one for each prompt.
+            prompts: The ids that are asked about.
+            metadata: Request headers for the engine.
+        """
+        # No names: to abort an embedding by name would leave it with the engine for ever.
+        job = Job(method, requests, (), prompts[0] if prompts else (), metadata)
+        exchange = Exchange(self.fleet.place(job), job, self._short_deadlines, parallel=PARALLEL)
+        self.in_flight.add(exchange)
+        return exchange

@@ -180,7 +180,7 @@ def test_a_request_that_is_just_being_checked_is_closed_as_well(
     with pytest.raises(Cancelled):
         client.create_chat_completion(question())
     wait_until(is_idle(endless), "the engine's rest")
-    assert client._pool.engines[0]._channel is None
+    assert client._fleet.engines[0]._channel is None
 
 
 def test_the_block_closes_the_client(open_client: Open) -> None:

@@ -14,7 +14,6 @@ from sglrouter._fast.chunked import BodyWriter
 from sglrouter._fast.sink import Sink
 from sglrouter._proto import scheduler as pb
 from sglrouter.engines.channel.channel import Status
-from sglrouter.engines.generation import Generation
 from sglrouter.errors import ClientGone, EngineError, RouterError
 from sglrouter.http.event_source import HEARTBEAT
 from sglrouter.http.event_stream import event_stream
@@ -27,6 +26,7 @@ from sglrouter.output.head import Head
 from sglrouter.output.sample import Sample
 from sglrouter.prompt.tokenizer import load_tokenizer
 from sglrouter.serving.answer import Answer
+from tests.engines.placed import exchange_of
 from tests.patience import LONG, PROMPT
 
 STOPPING = RouterError("The router is shutting down", status=503, code="server_shutting_down")
@@ -135,7 +135,7 @@ def open_stream(
     stream_class: type[ChatStream] = ChatStream,
 ) -> PushedStream | PulledStream:
     choices = [Choice(Sample(detokenizers))]
-    generation = Generation([call], call.arrived, first_timeout=LONG, idle_timeout=LONG)
+    generation = exchange_of(call, first=LONG, idle=LONG)
     stream = stream_class(Head("id", 1, "m"), choices, detokenizers.piece)
     answer = Answer([choice.sample for choice in choices], generation, events=stream)
     return event_stream(answer, heartbeat=heartbeat, client=client)

@@ -13,7 +13,7 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from sglrouter.config import Settings, parse_endpoint
 from sglrouter.engines.channel.connect import connector
-from sglrouter.engines.fleet.pool import Pool
+from sglrouter.engines.fleet.fleet import Fleet
 from sglrouter.http.openapi import document
 from sglrouter.http.route import Route
 from sglrouter.http.routes import routes
@@ -28,8 +28,8 @@ Json = dict[str, Any]
 @pytest.fixture(scope="module")
 def served(tiny_model: Path) -> list[Route]:
     settings = Settings(tokenizer=str(tiny_model))
-    pool = Pool([parse_endpoint(text) for text in settings.engine], connector("grpcio"))
-    return routes(Service(settings, load_model(settings, tiny_model), pool))
+    fleet = Fleet([parse_endpoint(text) for text in settings.engine], connector("grpcio"))
+    return routes(Service(settings, load_model(settings, tiny_model), fleet))
 
 
 @pytest.fixture(scope="module")

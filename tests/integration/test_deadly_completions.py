@@ -29,7 +29,7 @@ def client(engine: SimulatedEngine, tiny_model: Path) -> Iterator[falcon.testing
         Settings(engine=[f"grpc://{engine.address}"], tokenizer=str(tiny_model), idle_timeout=20)
     )
     yield falcon.testing.TestClient(app)
-    app.pool.close()
+    app.fleet.close()
 
 
 good_ids = st.lists(st.integers(0, VOCAB - 1), min_size=1, max_size=4)

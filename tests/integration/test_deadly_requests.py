@@ -25,7 +25,7 @@ def client(engine: SimulatedEngine, tiny_model: Path) -> Iterator[falcon.testing
         Settings(engine=[f"grpc://{engine.address}"], tokenizer=str(tiny_model), idle_timeout=20)
     )
     yield falcon.testing.TestClient(app)
-    app.pool.close()
+    app.fleet.close()
 
 
 def post(client: falcon.testing.TestClient, **fields: object) -> falcon.testing.Result:
@@ -126,7 +126,7 @@ def test_a_prompt_without_tokens_is_refused(engine: SimulatedEngine, tmp_path: P
         assert result.json["error"]["code"] == "empty_prompt"
         assert engine.alive
     finally:
-        app.pool.close()
+        app.fleet.close()
 
 
 def check_answer(body: bytes, result: falcon.testing.Result, engine: SimulatedEngine) -> int:

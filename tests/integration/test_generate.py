@@ -62,7 +62,7 @@ def app(engine: SimulatedEngine, tiny_model: Path) -> Iterator[Router]:
         )
     )
     yield app
-    app.pool.close()
+    app.fleet.close()
 
 
 @pytest.fixture(scope="module")
@@ -317,21 +317,21 @@ def test_what_is_ignored_is_told(router: RouterProcess) -> None:
 def test_what_the_operator_prefers_holds(
     app: Router, client: falcon.testing.TestClient, engine: SimulatedEngine
 ) -> None:
-    backend = app.pool.engines[0]
-    facts = backend.facts()
+    backend = app.fleet.engines[0]
+    facts = backend.facts_now()
     preferred = '{"temperature": 0.25, "max_new_tokens": 9, "top_k": 5}'
-    backend._facts = msgspec.structs.replace(facts, preferred_sampling_params=preferred)
+    backend.facts.learn(msgspec.structs.replace(facts, preferred_sampling_params=preferred))
     try:
         body = {"text": "Hello", "sampling_params": {"top_k": 7}}
         assert client.simulate_post("/generate", json=body).status_code == 200
         params = last_params(engine)
         assert (params.temperature, params.max_new_tokens, params.top_k) == (0.25, 9, 7)
         # What makes no sense is none.
-        backend._facts = msgspec.structs.replace(facts, preferred_sampling_params="[")
+        backend.facts.learn(msgspec.structs.replace(facts, preferred_sampling_params="["))
         assert client.simulate_post("/generate", json=body).status_code == 200
         assert last_params(engine).temperature == 1.0
     finally:
-        backend._facts = facts
+        backend.facts.learn(facts)
 
 
 LONG_ID = 10**30

@@ -33,11 +33,11 @@ def app_of(engine: SimulatedEngine, **fields: Any) -> Iterator[Router]:
     try:
         deadline = time.monotonic() + PATIENCE
         # A first connection may fail on a busy machine; limits need what the engine says.
-        while not app.pool.engines[0].facts().model_path and time.monotonic() < deadline:
+        while not app.fleet.engines[0].facts_now().model_path and time.monotonic() < deadline:
             time.sleep(0.1)
         yield app
     finally:
-        app.pool.close()
+        app.fleet.close()
 
 
 def ask(app: Router, content: str = "x", /, **fields: Any) -> falcon.testing.Result:

@@ -305,7 +305,7 @@ def client_of(options: SimOptions, **settings: Any) -> Iterator[falcon.testing.T
             )
         )
         yield falcon.testing.TestClient(app)
-        app.pool.close()
+        app.fleet.close()
 
 
 @pytest.fixture(scope="module")

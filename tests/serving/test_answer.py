@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from threading import Event
 from typing import Any, cast
 
-from sglrouter.engines.channel.channel import Call, Status
-from sglrouter.engines.generation import Generation
+from sglrouter.engines.channel.channel import Status
 from sglrouter.errors import EngineError
 from sglrouter.serving.answer import Answer, _cut
+from tests.engines.placed import exchange_of
 
 
 class Sample:
@@ -58,8 +57,7 @@ class FullCall:
 def answer_of(*calls: FullCall) -> tuple[Answer, Renderer]:
     samples = [Sample() for _ in calls]
     renderer = Renderer(samples)
-    generation = Generation(cast(Sequence[Call], calls), Event(), first_timeout=5, idle_timeout=5)
-    answer = Answer(cast(Any, samples), generation, events=cast(Any, renderer))
+    answer = Answer(cast(Any, samples), exchange_of(*calls), events=cast(Any, renderer))
     return answer, renderer
 
 

@@ -8,7 +8,6 @@ and did not is no error here but an Outcome that says so.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -17,11 +16,22 @@ from google.protobuf.message import DecodeError
 from sglrouter.engines.channel.channel import Channel, Metadata, sendable
 from sglrouter.engines.wire import control_messages as messages
 from sglrouter.engines.wire.control_messages import Outcome
+from sglrouter.engines.wire.scheduler import (
+    GET_MODEL_INFO,
+    HEALTH_CHECK,
+    EngineFacts,
+    health_request,
+    model_info_request,
+    read_health,
+    read_model_info,
+)
 from sglrouter.errors import EngineError, from_grpc_status
 
 T = TypeVar("T")
 
-# For what an engine answers from memory; older ones ask their scheduler between two steps.
+# Probes are answered from memory; an engine that takes longer is in trouble.
+PROBE_TIMEOUT = 2.0
+# The same with more patience; older ones ask their scheduler between two steps.
 _INFORMATION_TIMEOUT = 10.0
 # An engine waits 20 s for its token, half a minute or more for its cache to be free, and
 # ten minutes for a profile to be written.
@@ -33,17 +43,26 @@ _PROFILE_TIMEOUT = 600.0
 _GRACE = 5.0
 
 
-class Control(ABC):
+class Control:
     """What an engine can be asked for besides generating.
 
-    All methods take `metadata`, request headers to send along, and raise RouterError for
-    a call that fails.
+    Its methods raise RouterError for a call that fails. Those that serve a client take
+    `metadata`, request headers to send along.
+
+    Args:
+        channel: Gives the connection to the engine.
     """
 
-    @property
-    @abstractmethod
-    def channel(self) -> Channel:
-        """The connection to the engine."""
+    def __init__(self, channel: Callable[[], Channel]) -> None:
+        self._channel = channel
+
+    def facts(self) -> EngineFacts:
+        """Returns what the engine says of itself and its model."""
+        return self._ask(GET_MODEL_INFO, model_info_request(), read_model_info, PROBE_TIMEOUT)
+
+    def health(self) -> bool:
+        """Returns whether its health service says that it serves."""
+        return self._ask(HEALTH_CHECK, health_request(), read_health, PROBE_TIMEOUT)
 
     def server_info(self, *, metadata: Metadata = ()) -> dict[str, Any]:
         """Returns the engine's arguments and state; see read_server_info().
@@ -146,7 +165,7 @@ class Control(ABC):
         metadata: Metadata = (),
     ) -> T:
         """Makes a call and reads its answer."""
-        status, answer = self.channel.unary(
+        status, answer = self._channel().unary(
             method, request, timeout=timeout, metadata=sendable(metadata)
         )
         if not status.ok:

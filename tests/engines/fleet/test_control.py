@@ -11,7 +11,11 @@ import pytest
 from sglrouter.config import Endpoint, parse_endpoint
 from sglrouter.engines.channel.channel import Channel, Metadata, Status, sendable
 from sglrouter.engines.channel.grpcio import GrpcioChannel
-from sglrouter.engines.fleet.pool import Engine, Route
+from sglrouter.engines.exchange import Deadlines, Exchange
+from sglrouter.engines.fleet.engine import Engine
+from sglrouter.engines.fleet.job import Job
+from sglrouter.engines.fleet.placement import Placement
+from sglrouter.engines.wire.scheduler import GENERATE
 from sglrouter.errors import BadRequest, EngineError, EngineTimeout, RouterError
 from sglrouter.sim import SimOptions, SimulatedEngine
 from tests.engines.calls import request
@@ -37,7 +41,7 @@ def start() -> Iterator[Start]:
 
 def test_the_engine_tells_its_arguments(start: Start) -> None:
     _, engine = start(context_length=64, server_args={"tool_call_parser": "qwen"})
-    info = engine.server_info()
+    info = engine.control.server_info()
     assert info["server_args"]["tool_call_parser"] == "qwen"
     assert info["server_args"]["context_length"] == 64
     assert type(info["server_args"]["context_length"]) is int
@@ -47,13 +51,13 @@ def test_the_engine_tells_its_arguments(start: Start) -> None:
 
 def test_the_engine_tells_its_loads(start: Start) -> None:
     _, engine = start()
-    (load,) = engine.loads()["loads"]
+    (load,) = engine.control.loads()["loads"]
     assert load["num_running_reqs"] == 0
     assert load["disaggregation"]["mode"] == "null"
-    assert "memory" not in engine.loads(["core"])["loads"][0]
-    assert engine.loads(dp_rank=1)["loads"] == []
+    assert "memory" not in engine.control.loads(["core"])["loads"][0]
+    assert engine.control.loads(dp_rank=1)["loads"] == []
     with pytest.raises(BadRequest, match="bogus"):
-        engine.loads(["bogus"])
+        engine.control.loads(["bogus"])
 
 
 def test_a_busy_engine_says_why_it_keeps_its_cache(start: Start) -> None:
@@ -62,10 +66,10 @@ def test_a_busy_engine_says_why_it_keeps_its_cache(start: Start) -> None:
         "/sglang.grpc.scheduler.SglangScheduler/Generate", request(), timeout=9.0, arrived=Event()
     )
     sim.wait_until(lambda: sim.running == 1)
-    assert engine.flush_cache() == (False, "failed")
-    assert engine.flush_cache(0.1) == (False, "Timed out waiting for idle state.")
+    assert engine.control.flush_cache() == (False, "failed")
+    assert engine.control.flush_cache(0.1) == (False, "Timed out waiting for idle state.")
     call.cancel()
-    assert engine.flush_cache(5.0) == (True, "Cache flushed successfully")
+    assert engine.control.flush_cache(5.0) == (True, "Cache flushed successfully")
     assert [each.request.timeout_s for each in sim.unary_calls if each.method == "FlushCache"] == [
         0.0,
         pytest.approx(0.1),
@@ -75,10 +79,10 @@ def test_a_busy_engine_says_why_it_keeps_its_cache(start: Start) -> None:
 
 def test_a_profile_begins_and_ends_once(start: Start) -> None:
     sim, engine = start()
-    assert engine.start_profile(output_dir="/traces", num_steps=3).success
-    assert not engine.start_profile().success
-    assert engine.stop_profile() == (True, "Stop profiling succeeded")
-    success, message = engine.stop_profile()
+    assert engine.control.start_profile(output_dir="/traces", num_steps=3).success
+    assert not engine.control.start_profile().success
+    assert engine.control.stop_profile() == (True, "Stop profiling succeeded")
+    success, message = engine.control.stop_profile()
     assert not success
     assert "not in progress" in message
     asked = sim.unary_calls[0].request
@@ -88,7 +92,11 @@ def test_a_profile_begins_and_ends_once(start: Start) -> None:
 
 def test_a_call_that_an_engine_does_not_have_is_told_apart(start: Start) -> None:
     _, engine = start(dialect="0.5.9")
-    for call in (engine.flush_cache, engine.start_profile, engine.stop_profile):
+    for call in (
+        engine.control.flush_cache,
+        engine.control.start_profile,
+        engine.control.stop_profile,
+    ):
         with pytest.raises(RouterError) as caught:
             call()
         assert (caught.value.status, caught.value.code) == (501, "engine_unsupported")
@@ -96,18 +104,18 @@ def test_a_call_that_an_engine_does_not_have_is_told_apart(start: Start) -> None
 
 def test_health_takes_a_token(start: Start) -> None:
     _, engine = start()
-    assert engine.health_generate() == (True, "Health check passed")
+    assert engine.control.health_generate() == (True, "Health check passed")
     with pytest.raises(EngineTimeout):
-        engine.health_generate(timeout=0.1)
+        engine.control.health_generate(timeout=0.1)
 
 
 CALLS: dict[str, Callable[[Engine, Metadata], object]] = {
-    "GetServerInfo": lambda engine, headers: engine.server_info(metadata=headers),
-    "GetLoads": lambda engine, headers: engine.loads(metadata=headers),
-    "FlushCache": lambda engine, headers: engine.flush_cache(metadata=headers),
-    "StartProfile": lambda engine, headers: engine.start_profile(metadata=headers),
-    "StopProfile": lambda engine, headers: engine.stop_profile(metadata=headers),
-    "HealthCheck": lambda engine, headers: engine.health_generate(metadata=headers),
+    "GetServerInfo": lambda engine, headers: engine.control.server_info(metadata=headers),
+    "GetLoads": lambda engine, headers: engine.control.loads(metadata=headers),
+    "FlushCache": lambda engine, headers: engine.control.flush_cache(metadata=headers),
+    "StartProfile": lambda engine, headers: engine.control.start_profile(metadata=headers),
+    "StopProfile": lambda engine, headers: engine.control.stop_profile(metadata=headers),
+    "HealthCheck": lambda engine, headers: engine.control.health_generate(metadata=headers),
 }
 
 
@@ -123,15 +131,12 @@ def test_request_headers_go_along(start: Start) -> None:
 
 def test_request_headers_go_along_with_a_generation(start: Start) -> None:
     sim, engine = start()
-    generation = Route([engine]).generate(
-        {"a": request()},
-        timeout=9.0,
-        first_timeout=9.0,
-        idle_timeout=9.0,
-        metadata=[("x-request-id", "abc"), ("x-other", "a\r\nb")],
-    )
-    assert generation.wait()
-    generation.cancel()
+    headers = [("x-request-id", "abc"), ("x-other", "a\r\nb")]
+    job = Job(GENERATE, [request()], ["a"], metadata=headers)
+    exchange = Exchange(Placement([engine]), job, Deadlines(9.0, 9.0, 9.0))
+    exchange.begin()
+    assert exchange.wait()
+    exchange.cancel()
     (metadata,) = sim.metadata
     assert metadata["x-request-id"] == "abc"
     assert "x-other" not in metadata
@@ -190,7 +195,7 @@ def test_the_engine_has_the_time_that_it_allows_itself() -> None:
     assert channel.timeouts["StartProfile"] > 600.0
     assert channel.timeouts["StopProfile"] > 600.0
     assert channel.timeouts["HealthCheck"] > 20.0
-    engine.flush_cache(100.0)
+    engine.control.flush_cache(100.0)
     assert channel.timeouts["FlushCache"] > 110.0
 
 
@@ -203,7 +208,7 @@ def test_an_answer_that_cannot_be_read_is_the_engines_failure(name: str) -> None
 
 def test_facts_and_health_that_cannot_be_read_are_as_if_not_answered() -> None:
     engine = engine_of(Canned(Status("OK", ""), b"\xff"))
-    assert engine.facts().model_path == ""
+    assert engine.facts_now().model_path == ""
     assert not engine.healthy()
 
 
@@ -216,9 +221,9 @@ def test_an_engine_without_health_service_is_up() -> None:
 def test_an_engine_that_has_no_facts_is_not_asked_again(
     monkeypatch: pytest.MonkeyPatch, code: str, asked: int
 ) -> None:
-    monkeypatch.setattr("sglrouter.engines.fleet.pool._ASK_AGAIN", 0.0)
+    monkeypatch.setattr("sglrouter.engines.fleet.facts._ASK_AGAIN", 0.0)
     channel = Canned(Status(code, ""))
     engine = engine_of(channel)
     for _ in range(3):
-        assert engine.facts().is_generation
+        assert engine.facts_now().is_generation
     assert channel.methods == ["GetModelInfo"] * asked

@@ -8,27 +8,33 @@ import time
 import pytest
 
 from sglrouter._proto import scheduler as pb
-from sglrouter.engines.batch import Batch
+from sglrouter.engines.exchange import PARALLEL, Deadlines, End, Exchange
+from sglrouter.engines.fleet.job import Job
 from sglrouter.engines.wire.scheduler import GENERATE
-from sglrouter.errors import BadRequest, ClientGone, EngineError, EngineTimeout
+from sglrouter.errors import Aborted, BadRequest, ClientGone, EngineError, EngineTimeout
 from tests.engines.calls import request
 from tests.engines.conftest import AnEngine, Connect
+from tests.engines.placed import OnChannel
 from tests.patience import DEADLINE, PATIENCE, PROMPT
 
 
-def batch(connect: Connect, engine: AnEngine, count: int, **options: float) -> Batch:
+def batch(
+    connect: Connect,
+    engine: AnEngine,
+    count: int,
+    *,
+    parallel: int = PARALLEL,
+    timeout: float = PATIENCE,
+    call_timeout: float = PATIENCE,
+) -> Exchange:
     """Asks about prompts of one token, two tokens, and so on."""
     requests = [
         request(stream=False, max_new_tokens=0, ids=[1] * (number + 1)) for number in range(count)
     ]
-    timeouts = {"timeout": PATIENCE, "call_timeout": PATIENCE, **options}
-    return Batch(
-        connect(engine.address),
-        GENERATE,
-        requests,
-        metadata=[("x-request-id", "mine")],
-        **timeouts,  # type: ignore[arg-type]
-    )
+    job = Job(GENERATE, requests, metadata=[("x-request-id", "mine")])
+    placement = OnChannel(connect(engine.address))
+    deadlines = Deadlines(timeout, call_timeout, timeout)
+    return Exchange(placement, job, deadlines, parallel=parallel)
 
 
 def prompt_tokens(message: bytes) -> int:
@@ -133,3 +139,33 @@ def test_all_together_have_a_deadline(connect: Connect, engine: AnEngine) -> Non
     with pytest.raises(EngineTimeout):
         follow_slowly()
     assert len(engine.requests) - before < 20
+
+
+def test_an_abort_ends_short_calls_and_tells_no_engine_by_name(
+    connect: Connect, engine: AnEngine
+) -> None:
+    engine.fault("hang")
+    before = len(engine.aborted)
+    exchange = batch(connect, engine, 3)
+    aborting = threading.Timer(0.1, exchange.abort)
+    aborting.start()
+    with pytest.raises(Aborted):
+        list(exchange.answers())
+    assert exchange.end is End.CANCELLED
+    engine.wait_until(lambda: engine.active == 0)
+    assert len(engine.aborted) == before
+    with pytest.raises(Aborted):
+        list(exchange.answers())
+
+
+def test_short_calls_have_an_end(connect: Connect, engine: AnEngine) -> None:
+    exchange = batch(connect, engine, 3)
+    ends: list[End | None] = []
+    exchange.on_over(lambda over: ends.append(over.end))
+    list(exchange.answers())
+    engine.fault("close")
+    failing = batch(connect, engine, 3)
+    failing.on_over(lambda over: ends.append(over.end))
+    with pytest.raises(EngineError):
+        list(failing.answers())
+    assert ends == [End.COMPLETE, End.FAILED]

@@ -1,4 +1,4 @@
-"""A call that goes to the next engine for as long as none has looked at it.
+"""A call that moves to the next engine for as long as none has looked at it.
 
 Strategy: an engine that cannot be reached, or says that it has not looked at a request,
 has done nothing with it, and another may have it. Whatever else goes wrong may be the
@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from threading import Lock
 from time import monotonic
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 from sglrouter._fast.sink import Sink
 from sglrouter.engines.channel.channel import Bell, Call, Channel, Metadata, Status
@@ -39,15 +39,16 @@ class Destination(Protocol):
     def note_end(self, *, fault: bool) -> None:
         """Hears how a call has ended."""
 
-    def abort(self, request_id: str) -> None:
-        """Tells it by name to stop a call."""
+
+D = TypeVar("D", bound=Destination)
 
 
-class RoutedCall:
+class MovingCall(Generic[D]):
     """A Call at the first of several engines that looks at it.
 
     Args:
         engines: Where it may go, in this order.
+        on_move: Called with each engine but the first when it gets the call.
         method: See Channel.stream().
         request: The same.
         timeout: The same, for all attempts together.
@@ -60,7 +61,8 @@ class RoutedCall:
 
     def __init__(
         self,
-        engines: Sequence[Destination],
+        engines: Sequence[D],
+        on_move: Callable[[D], None],
         method: str,
         request: bytes,
         *,
@@ -69,6 +71,7 @@ class RoutedCall:
         metadata: Metadata = (),
     ) -> None:
         self._left = deque(engines)
+        self._on_move = on_move
         self.engine = engines[0]
         self._method = method
         self._request = request
@@ -171,6 +174,8 @@ class RoutedCall:
         """Makes the call at the next engine, and so on while it comes to nothing at once."""
         while True:
             engine = self._left.popleft()
+            if engine is not self.engine:
+                self._on_move(engine)
             call = engine.channel.stream(
                 self._method,
                 self._request,

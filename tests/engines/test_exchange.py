@@ -11,11 +11,15 @@ import pytest
 from sglrouter._proto import scheduler as pb
 from sglrouter.config import Endpoint, parse_endpoint
 from sglrouter.engines.channel.channel import Channel
-from sglrouter.engines.fleet.pool import Engine, Route
-from sglrouter.engines.generation import Generation
+from sglrouter.engines.exchange import Deadlines, End, Exchange
+from sglrouter.engines.fleet.engine import Engine
+from sglrouter.engines.fleet.job import Job
+from sglrouter.engines.fleet.placement import Placement
+from sglrouter.engines.wire.scheduler import GENERATE
 from sglrouter.errors import BadRequest, ClientGone, EngineError, EngineTimeout, RouterError
 from tests.engines.calls import request
 from tests.engines.conftest import AnEngine
+from tests.engines.placed import OfCalls, exchange_of
 from tests.engines.silent import SilentCall
 from tests.patience import LONG, PROMPT
 
@@ -27,19 +31,17 @@ def backend(engine: AnEngine, make_channel: Callable[[Endpoint], Channel]) -> It
     backend.close()
 
 
-def generate(backend: Engine, n: int = 1, *, first: float = LONG, idle: float = LONG) -> Generation:
-    return Route([backend]).generate(
-        {f"sample {i}": request() for i in range(n)},
-        timeout=LONG,
-        first_timeout=first,
-        idle_timeout=idle,
-    )
+def generate(backend: Engine, n: int = 1, *, first: float = LONG, idle: float = LONG) -> Exchange:
+    job = Job(GENERATE, [request() for _ in range(n)], [f"sample {i}" for i in range(n)])
+    exchange = Exchange(Placement([backend]), job, Deadlines(LONG, first, idle))
+    exchange.begin()
+    return exchange
 
 
-def wait_for_error(generation: Generation) -> RouterError:
+def wait_for_error(exchange: Exchange) -> RouterError:
     def drain() -> None:
         for _ in range(1000):
-            generation.wait()
+            exchange.wait()
 
     with pytest.raises(RouterError) as caught:
         drain()
@@ -48,15 +50,15 @@ def wait_for_error(generation: Generation) -> RouterError:
 
 def test_every_sample_is_told_by_its_index(backend: Engine, engine: AnEngine) -> None:
     engine.script([[5], [5]], [[6], [6], [6]])
-    generation = generate(backend, 2)
+    exchange = generate(backend, 2)
     ids: dict[int, list[int]] = {0: [], 1: []}
-    while generation.running:
-        for index, messages in generation.wait():
+    while exchange.running:
+        for index, messages in exchange.wait():
             for message in messages:
                 response = pb.GenerateResponse.FromString(message)
                 ids[index] += response.chunk.token_ids
                 if response.HasField("complete"):
-                    generation.complete(index)
+                    exchange.complete(index)
     # Which call the engine takes first is its own affair.
     eos = engine_eos(ids)
     assert sorted(ids.values()) == [[5, 5, eos], [6, 6, 6, eos]]
@@ -69,34 +71,34 @@ def engine_eos(ids: dict[int, list[int]]) -> int:
 
 def test_a_wait_ends_without_news(backend: Engine, engine: AnEngine) -> None:
     engine.fault("hang,times=1")
-    generation = generate(backend)
+    exchange = generate(backend)
     started = time.monotonic()
-    assert generation.wait(0.05) == []
+    assert exchange.wait(0.05) == []
     assert time.monotonic() - started < PROMPT
-    assert generation.running
-    generation.cancel()
-    assert not generation.running
+    assert exchange.running
+    exchange.cancel()
+    assert not exchange.running
     engine.wait_until(lambda: engine.active == 0)
 
 
 def test_no_first_message_in_time_is_an_error(backend: Engine, engine: AnEngine) -> None:
     engine.fault("hang,times=1")
-    generation = generate(backend, first=0.1)
-    error = wait_for_error(generation)
+    exchange = generate(backend, first=0.1)
+    error = wait_for_error(exchange)
     assert isinstance(error, EngineTimeout)
     assert error.status == 504
     assert "did not answer" in error.message
-    generation.cancel()
+    exchange.cancel()
 
 
 def test_silence_after_the_first_message_is_an_error(backend: Engine, engine: AnEngine) -> None:
     engine.script([[7]] * 10)
     engine.fault("hang,after=3,times=1")
-    generation = generate(backend, idle=0.1)
-    error = wait_for_error(generation)
+    exchange = generate(backend, idle=0.1)
+    error = wait_for_error(exchange)
     assert isinstance(error, EngineTimeout)
     assert "went silent" in error.message
-    generation.cancel()
+    exchange.cancel()
 
 
 def test_one_silent_sample_is_noticed_beside_a_lively_one(
@@ -106,9 +108,9 @@ def test_one_silent_sample_is_noticed_beside_a_lively_one(
     engine.options.token_delay = 0.01
     try:
         engine.fault("hang,after=2,times=1")
-        generation = generate(backend, 2, idle=0.3)
-        assert isinstance(wait_for_error(generation), EngineTimeout)
-        generation.cancel()
+        exchange = generate(backend, 2, idle=0.3)
+        assert isinstance(wait_for_error(exchange), EngineTimeout)
+        exchange.cancel()
     finally:
         engine.options.token_delay = 0.0
     engine.wait_until(lambda: engine.active == 0)
@@ -129,11 +131,11 @@ def test_a_failed_call_is_the_error_of_its_status(
 ) -> None:
     engine.script([[7]] * 10)
     engine.fault(fault + ",times=1")
-    generation = generate(backend)
-    error = wait_for_error(generation)
+    exchange = generate(backend)
+    error = wait_for_error(exchange)
     assert isinstance(error, kind)
     assert error.status == status
-    generation.cancel()
+    exchange.cancel()
 
 
 def test_completing_a_sample_that_goes_on_stops_the_engine(
@@ -142,10 +144,10 @@ def test_completing_a_sample_that_goes_on_stops_the_engine(
     engine.script([[7]] * 4000)
     engine.options.token_delay = 0.01
     try:
-        generation = generate(backend)
-        generation.wait()
-        generation.complete(0, engine_goes_on=True)
-        assert not generation.running
+        exchange = generate(backend)
+        exchange.wait()
+        exchange.complete(0, engine_goes_on=True)
+        assert not exchange.running
         engine.wait_until(lambda: engine.active == 0)
     finally:
         engine.options.token_delay = 0.0
@@ -154,12 +156,12 @@ def test_completing_a_sample_that_goes_on_stops_the_engine(
 def test_a_completed_call_is_not_cancelled(backend: Engine, engine: AnEngine) -> None:
     engine.script([[7]] * 3)
     before = len(engine.cancelled)
-    generation = generate(backend)
+    exchange = generate(backend)
     seen = 0
     while seen < 5:  # 3, EOS, complete
-        seen += sum(len(messages) for _, messages in generation.wait())
-    generation.complete(0)
-    generation.cancel()
+        seen += sum(len(messages) for _, messages in exchange.wait())
+    exchange.complete(0)
+    exchange.cancel()
     engine.wait_until(lambda: engine.active == 0)
     assert len(engine.cancelled) == before
 
@@ -168,26 +170,26 @@ def test_an_aborted_sample_is_news_until_it_is_completed(backend: Engine, engine
     engine.script([[7]] * 4000)
     engine.options.token_delay = 0.01
     try:
-        generation = generate(backend, 2)
+        exchange = generate(backend, 2)
         told: list[str] = []
-        generation.when_over(lambda: told.append("over"))
-        generation.wait()
-        generation.abort(1)
-        assert (generation.is_aborted(0), generation.is_aborted(1)) == (False, True)
+        exchange.on_over(lambda _: told.append("over"))
+        exchange.wait()
+        exchange.abort(1)
+        assert (exchange.is_aborted(0), exchange.is_aborted(1)) == (False, True)
         for _ in range(3):
-            assert 1 in dict(generation.wait(5.0))
-        generation.complete(1, engine_goes_on=True)
+            assert 1 in dict(exchange.wait(5.0))
+        exchange.complete(1, engine_goes_on=True)
         engine.wait_until(lambda: engine.active == 1)
-        generation.wait(5.0)
+        exchange.wait(5.0)
         assert told == []
 
-        generation.abort()
-        assert 0 in dict(generation.wait(5.0))
-        generation.complete(0, engine_goes_on=True)
+        exchange.abort()
+        assert 0 in dict(exchange.wait(5.0))
+        exchange.complete(0, engine_goes_on=True)
         engine.wait_until(lambda: engine.active == 0)
         assert told == ["over"]
-        generation.abort()
-        generation.cancel()
+        exchange.abort()
+        exchange.cancel()
         assert told == ["over"]
     finally:
         engine.options.token_delay = 0.0
@@ -197,50 +199,50 @@ def test_an_abort_ends_a_wait_for_an_engine_that_says_nothing(
     backend: Engine, engine: AnEngine
 ) -> None:
     engine.fault("hang,times=1")
-    generation = generate(backend)
-    threading.Timer(0.1, generation.abort).start()
-    assert generation.wait(30.0) == [(0, [])]
-    generation.complete(0, engine_goes_on=True)
+    exchange = generate(backend)
+    threading.Timer(0.1, exchange.abort).start()
+    assert exchange.wait(30.0) == [(0, [])]
+    exchange.complete(0, engine_goes_on=True)
     engine.wait_until(lambda: engine.active == 0)
 
 
 def test_a_listener_hears_of_an_abort() -> None:
     calls = [SilentCall(listens=True) for _ in range(3)]
-    generation = Generation(calls, threading.Event(), first_timeout=10.0, idle_timeout=10.0)
+    exchange = exchange_of(*calls)
     heard: list[int] = []
 
     def on_news() -> None:
         # It completes what it is told of at once, as a stream does.
-        for index, _ in generation.take():
-            generation.complete(index, engine_goes_on=True)
+        for index, _ in exchange.take():
+            exchange.complete(index, engine_goes_on=True)
             heard.append(index)
 
-    assert generation.listen(on_news)
-    generation.abort(1)
+    assert exchange.listen(on_news)
+    exchange.abort(1)
     assert heard == [1]
-    generation.abort()
+    exchange.abort()
     assert heard == [1, 0, 2]
-    assert not generation.running
+    assert not exchange.running
 
 
 def test_nobody_hears_of_an_abort_who_has_ended_to_listen() -> None:
     calls = [SilentCall(listens=True)]
-    generation = Generation(calls, threading.Event(), first_timeout=10.0, idle_timeout=10.0)
+    exchange = exchange_of(*calls)
     heard: list[bool] = []
-    generation.listen(lambda: heard.append(True))
-    generation.listen(None)
-    generation.abort()
+    exchange.listen(lambda: heard.append(True))
+    exchange.listen(None)
+    exchange.abort()
     assert heard == []
-    assert generation.arrived.is_set()
+    assert exchange.arrived.is_set()
 
 
 def test_cancelling_is_an_end_too(backend: Engine, engine: AnEngine) -> None:
     engine.fault("hang,times=1")
-    generation = generate(backend)
+    exchange = generate(backend)
     told: list[str] = []
-    generation.when_over(lambda: told.append("over"))
-    generation.cancel()
-    generation.cancel()
+    exchange.on_over(lambda _: told.append("over"))
+    exchange.cancel()
+    exchange.cancel()
     assert told == ["over"]
 
 
@@ -249,16 +251,63 @@ def test_a_wait_can_be_ended_by_another_thread(
     backend: Engine, engine: AnEngine, waits: bool
 ) -> None:
     engine.fault("hang,times=1")
-    generation = generate(backend)
+    exchange = generate(backend)
     started = time.monotonic()
     if waits:
-        threading.Timer(0.1, generation.interrupt).start()
+        threading.Timer(0.1, exchange.interrupt).start()
     else:
-        generation.interrupt()
+        exchange.interrupt()
     with pytest.raises(ClientGone):
-        generation.wait()
+        exchange.wait()
     assert time.monotonic() - started < PROMPT
     # The calls are the waiter's, who may be in the middle of them.
-    assert generation.running
-    generation.cancel()
+    assert exchange.running
+    exchange.cancel()
     engine.wait_until(lambda: engine.active == 0)
+
+
+def ends_of(exchange: Exchange) -> list[tuple[End | None, str]]:
+    ends: list[tuple[End | None, str]] = []
+    exchange.on_over(lambda over: ends.append((over.end, over.failure)))
+    return ends
+
+
+def test_the_end_of_an_exchange_says_how_it_was() -> None:
+    placement = OfCalls([SilentCall(), SilentCall()])
+    complete = Exchange(placement, Job("/a/B", [b""] * 2, ["a", "b"]), Deadlines(9.0, 9.0, 9.0))
+    complete.begin()
+    ends = ends_of(complete)
+    complete.complete(0)
+    assert (ends, placement.released) == ([], 0)
+    complete.complete(1, engine_goes_on=True)
+    complete.cancel()
+    assert (ends, placement.released) == ([(End.COMPLETE, "")], 1)
+    assert placement.aborted == ["b"]
+    # Who comes late hears of it at once.
+    assert ends_of(complete) == [(End.COMPLETE, "")]
+
+    cancelled = exchange_of(SilentCall())
+    ends = ends_of(cancelled)
+    cancelled.end_early(ClientGone())
+    assert ends == [(End.CANCELLED, "")]
+
+    late = exchange_of(SilentCall(), first=0.0)
+    ends = ends_of(late)
+    with pytest.raises(EngineTimeout):
+        late.wait()
+    late.cancel()
+    assert ends == [(End.FAILED, "engine_timeout")]
+
+    failed = exchange_of(SilentCall())
+    ends = ends_of(failed)
+    failed.fail(EngineError("what it said makes no sense"))
+    assert ends == [(End.FAILED, "engine_error")]
+
+
+def test_calls_that_cannot_all_be_made_are_an_end() -> None:
+    calls = [SilentCall(), SilentCall()]
+    placement = OfCalls(calls[:1])
+    exchange = Exchange(placement, Job("/a/B", [b""] * 2, ["a", "b"]), Deadlines(9.0, 9.0, 9.0))
+    with pytest.raises(IndexError):
+        exchange.begin()
+    assert (exchange.end, placement.released, placement.aborted) == (End.CANCELLED, 1, ["a"])

@@ -10,9 +10,12 @@ import pytest
 
 from sglrouter.config import Endpoint, parse_endpoint
 from sglrouter.engines.channel.channel import Channel
-from sglrouter.engines.fleet.pool import Pool, Route
+from sglrouter.engines.exchange import Deadlines, Exchange
+from sglrouter.engines.fleet.fleet import Fleet
+from sglrouter.engines.fleet.job import Job
+from sglrouter.engines.fleet.placement import Placement
 from sglrouter.engines.wire.control_messages import ABORT
-from sglrouter.engines.wire.scheduler import Sampling, generate_request, new_request_id
+from sglrouter.engines.wire.scheduler import GENERATE, Sampling, generate_request, new_request_id
 from sglrouter.errors import RouterError
 from tests.engines.conftest import PATCHED, AnEngine
 from tests.processes import free_port
@@ -21,19 +24,19 @@ Kind = Callable[[Endpoint], Channel]
 
 
 @contextmanager
-def pool_of(kind: Kind, *addresses: str) -> Iterator[Pool]:
-    pool = Pool([parse_endpoint(address) for address in addresses], kind)
+def fleet_of(kind: Kind, *addresses: str) -> Iterator[Fleet]:
+    fleet = Fleet([parse_endpoint(address) for address in addresses], kind)
     try:
-        yield pool
+        yield fleet
     finally:
-        pool.close()
+        fleet.close()
 
 
 def nowhere() -> str:
     return f"127.0.0.1:{free_port()}"
 
 
-def answered(route: Route, n: int = 1, *, stream: bool = True) -> None:
+def answered(placement: Placement, n: int = 1, *, stream: bool = True) -> None:
     """Makes a request of `n` samples and sees all of them to their end."""
     requests = {}
     for _ in range(n):
@@ -45,17 +48,19 @@ def answered(route: Route, n: int = 1, *, stream: bool = True) -> None:
             sampling=Sampling(max_new_tokens=3),
             stream=stream,
         )
-    generation = route.generate(requests, timeout=20, first_timeout=20, idle_timeout=20)
+    job = Job(GENERATE, list(requests.values()), list(requests))
+    exchange = Exchange(placement, job, Deadlines(20.0, 20.0, 20.0))
+    exchange.begin()
     try:
         left = set(range(n))
         while left:
-            for index, messages in generation.wait():
+            for index, messages in exchange.wait():
                 # The last message of a sample is its `complete`.
                 if b"length" in messages[-1] or b"stop" in messages[-1]:
-                    generation.complete(index)
+                    exchange.complete(index)
                     left.discard(index)
     finally:
-        generation.cancel()
+        exchange.cancel()
 
 
 @pytest.mark.parametrize("stream", [True, False])
@@ -64,16 +69,16 @@ def test_an_engine_that_is_not_there_is_passed_over(
     make_channel: Kind, engine: AnEngine, n: int, stream: bool
 ) -> None:
     for others in ([nowhere()], ["no-such-host.invalid:1"], [nowhere(), nowhere()]):
-        with pool_of(make_channel, *others, engine.address) as pool:
-            answered(Route(pool.engines), n, stream=stream)
+        with fleet_of(make_channel, *others, engine.address) as fleet:
+            answered(Placement(fleet.engines), n, stream=stream)
 
 
 def test_if_there_is_no_engine_the_last_one_tried_tells_why(make_channel: Kind) -> None:
     with (
-        pool_of(make_channel, nowhere(), nowhere()) as pool,
+        fleet_of(make_channel, nowhere(), nowhere()) as fleet,
         pytest.raises(RouterError) as failure,
     ):
-        answered(Route(pool.engines))
+        answered(Placement(fleet.engines))
     assert failure.value.status == 503
 
 
@@ -81,18 +86,18 @@ def test_what_an_engine_has_looked_at_goes_nowhere_else(
     make_channel: Kind, engine: AnEngine
 ) -> None:
     engine.fault("fail,status=UNAVAILABLE,times=1")
-    with pool_of(make_channel, engine.address, engine.address) as pool:
+    with fleet_of(make_channel, engine.address, engine.address) as fleet:
         with pytest.raises(RouterError) as failure:
-            answered(Route(pool.engines))
+            answered(Placement(fleet.engines))
         assert failure.value.status == 503
-        answered(Route(pool.engines))
+        answered(Placement(fleet.engines))
 
 
 def test_a_call_that_is_cancelled_does_not_move(make_channel: Kind, engine: AnEngine) -> None:
-    with pool_of(make_channel, nowhere(), engine.address) as pool:
+    with fleet_of(make_channel, nowhere(), engine.address) as fleet:
         arrived = Event()
-        route = Route([pool.engines[1], pool.engines[0]])
-        call = route.stream(ABORT, b"", timeout=5, arrived=arrived)
+        placement = Placement([fleet.engines[1], fleet.engines[0]])
+        call = placement.stream(ABORT, b"", timeout=5, arrived=arrived)
         call.cancel()
         while call.status is None:
             assert arrived.wait(5)
@@ -115,7 +120,7 @@ if PATCHED:
     def test_a_request_that_is_refused_unseen_moves(
         make_channel: Kind, engine: AnEngine, refusal: Callable[[int], bytes]
     ) -> None:
-        with Peer() as peer, pool_of(make_channel, peer.address, engine.address) as pool:
+        with Peer() as peer, fleet_of(make_channel, peer.address, engine.address) as fleet:
 
             def refuse() -> None:
                 while True:
@@ -130,7 +135,7 @@ if PATCHED:
 
             refusing = gevent.spawn(refuse)
             try:
-                answered(Route(pool.engines))
+                answered(Placement(fleet.engines))
             finally:
                 refusing.kill()
 
@@ -145,9 +150,9 @@ if PATCHED:
     def test_what_the_transport_says_is_not_the_engines_queue(
         make_channel: Kind, answer: bytes, code: str
     ) -> None:
-        with Peer() as peer, pool_of(make_channel, peer.address) as pool:
+        with Peer() as peer, fleet_of(make_channel, peer.address) as fleet:
             arrived = Event()
-            call = Route(pool.engines).stream("/a/B", b"", timeout=10, arrived=arrived)
+            call = Placement(fleet.engines).stream("/a/B", b"", timeout=10, arrived=arrived)
             connection = peer.connection()
             connection.streams()
             connection.send(answer)
@@ -157,9 +162,9 @@ if PATCHED:
 
     def test_a_request_whose_answer_has_begun_does_not_move(engine: AnEngine) -> None:
         # grpcio cannot tell; no server that is sound does this.
-        with Peer() as peer, pool_of(Http2Channel, peer.address, engine.address) as pool:
+        with Peer() as peer, fleet_of(Http2Channel, peer.address, engine.address) as fleet:
             arrived = Event()
-            call = Route(pool.engines).stream("/a/B", b"", timeout=10, arrived=arrived)
+            call = Placement(fleet.engines).stream("/a/B", b"", timeout=10, arrived=arrived)
             connection = peer.connection()
             connection.streams()
             connection.send(headers(1) + frames.reset(1, frames.REFUSED_STREAM))
