@@ -23,7 +23,7 @@ from sglrouter.engines.wire.scheduler import (
     generate_request,
     new_request_id,
 )
-from sglrouter.errors import BadRequest
+from sglrouter.errors import BadRequest, Invalid
 from sglrouter.output.native import NativeBody, NativeOutput, NativeRequest, NativeStream
 from sglrouter.request.grammar import Grammar, response_constraint
 from sglrouter.request.sampling import Limits, check_length, check_prompt, choices, sampling
@@ -92,7 +92,11 @@ class NativeServing:
         preferred = preferred_params(facts.preferred_sampling_params)
 
         def samples(params: NativeSamplingParams, place: str) -> int:
-            return choices(shared_form(params, place, None, None), limits)
+            shared = shared_form(params, place, None, None)
+            try:
+                return choices(shared, limits)
+            except Invalid as exc:
+                raise exc.called(shared.names) from exc
 
         items = items_of(request, samples, service.settings.max_prompts)
         plans = self._plans(items, preferred, facts, limits)
@@ -135,14 +139,17 @@ class NativeServing:
             lora_id = self._service.adapter(shared, facts)
             ids = self._prompt_ids(item, limits)
             check_prompt(ids, limits, item.field)
-            params = sampling(
-                shared,
-                prompt_tokens=len(ids),
-                defaults={},
-                limits=limits,
-                constraint=grammar.constraint,
-                no_tokens=True,
-            )
+            try:
+                params = sampling(
+                    shared,
+                    prompt_tokens=len(ids),
+                    defaults={},
+                    limits=limits,
+                    constraint=grammar.constraint,
+                    no_tokens=True,
+                )
+            except Invalid as exc:
+                raise exc.called(shared.names) from exc
             _check_scoring(item.scoring, len(ids), limits)
             room -= _scores(item, params, len(ids), limits)
             if room < 0:
@@ -150,7 +157,7 @@ class NativeServing:
                     f"The answer could have more than {limits.max_logprobs} log probabilities: "
                     "ask for fewer, or for fewer tokens",
                     code="invalid_value",
-                    param=shared.name_of("max_tokens"),
+                    param=shared.names("max_tokens"),
                 )
             plans.append(_Plan(item, ids, params, lora_id, grammar))
         return plans
@@ -242,8 +249,11 @@ def _sampling_of(
         )
     wanted = _response_format(params, place, limits)
     shared = shared_form(params, place, wanted, item.lora_path)
-    asked = response_constraint(shared, pause)
-    return shared, Grammar() if asked is None else Grammar(asked[1], asked[0])
+    try:
+        asked = response_constraint(shared, pause)
+    except Invalid as exc:
+        raise exc.called(shared.names) from exc
+    return shared, Grammar() if asked is None else Grammar(asked[1], shared.names(asked[0]))
 
 
 def _response_format(
