@@ -95,6 +95,11 @@ class Engine:
         return UNKNOWN if self._serves is None else SERVING
 
     @property
+    def is_away(self) -> bool:
+        """Whether its health service said last that it does not serve, or nothing."""
+        return self._serves is False
+
+    @property
     def load(self) -> int:
         """Its calls under way from here, and its failures of late."""
         channel = self._channel
@@ -125,6 +130,7 @@ class Engine:
     def forget_health(self) -> None:
         """Nobody asks any more: what was known does not count."""
         self._serves = None
+        self._on_change()
 
     def _ask_health(self) -> None:
         began = time.monotonic()

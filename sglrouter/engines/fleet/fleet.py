@@ -14,7 +14,7 @@ from threading import Thread
 
 from sglrouter.config import Endpoint
 from sglrouter.engines.channel.channel import Channel
-from sglrouter.engines.fleet.engine import DOWN, Engine
+from sglrouter.engines.fleet.engine import Engine
 from sglrouter.engines.fleet.facts import FactsOfEngine, ModelFacts, merged
 from sglrouter.engines.fleet.health_watch import HealthWatch
 from sglrouter.engines.fleet.job import Job
@@ -116,7 +116,7 @@ class Fleet:
         self._facts = None
 
     def _renewed(self) -> ModelFacts:
-        able = [engine for engine in self.engines if engine.standing != DOWN] or self.engines
+        able = [engine for engine in self.engines if not engine.is_away] or self.engines
         known = [engine.facts for engine in able if engine.facts.known is not None]
         known = known or self._first_answer()
         if not known:
