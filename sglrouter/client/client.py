@@ -216,7 +216,7 @@ class Client:
         if self._closed:
             raise RuntimeError("this client is closed")
         try:
-            answer = self._serving.start(self._body(request), stream=stream)
+            answer = self._serving.start(self._serving.read(self._body(request), stream=stream))
             work = Work(answer.generation, self._home, self._running.discard)
             self._running.add(work)
             if self._closed:

@@ -20,6 +20,8 @@ class ChatCompletions:
 
     def on_post(self, req: falcon.Request, resp: falcon.Response) -> None:
         """Handles one completion."""
-        # Nobody holds the body while the engine works on it.
-        answer = self._serving.start(read_body(req, self._settings.max_body), metadata_of(req))
+        # Nobody holds body or request while the engine works on it.
+        answer = self._serving.start(
+            self._serving.read(read_body(req, self._settings.max_body)), metadata_of(req)
+        )
         respond(req, resp, answer, self._settings.heartbeat)

@@ -18,7 +18,6 @@ from sglrouter.engines.wire.scheduler import (
 from sglrouter.errors import BadRequest
 from sglrouter.families.reading import Reading
 from sglrouter.model import Model
-from sglrouter.output.chat import ChatCompletion, ChatStream
 from sglrouter.output.choice import Choice
 from sglrouter.output.head import Head
 from sglrouter.prompt.conversation import Prompt
@@ -39,17 +38,11 @@ from sglrouter.request.tool_choice import choose_tools
 from sglrouter.schema.chat import IGNORED_IN_CHAT, ChatRequest, decode_chat_request
 from sglrouter.schema.sampling import ignored_fields
 from sglrouter.serving.answer import Answer
+from sglrouter.serving.chat_renderer import ChatRenderer, OpenAIChat
 from sglrouter.serving.in_flight import names_of
 from sglrouter.serving.samples import sample_of
 from sglrouter.serving.service import Service
 from sglrouter.turns import taking_turns
-
-# Where reasoning goes, by the setting.
-REASONING_FIELDS = {
-    "reasoning_content": ("reasoning_content",),
-    "reasoning": ("reasoning",),
-    "both": ("reasoning_content", "reasoning"),
-}
 
 
 class _Plan(msgspec.Struct, frozen=True):
@@ -113,23 +106,41 @@ class ChatServing:
 
     def __init__(self, service: Service) -> None:
         self._service = service
-        self._reasoning_fields = REASONING_FIELDS[service.settings.reasoning_field]
+        self._openai = OpenAIChat(service)
 
-    def start(self, body: bytes, metadata: Metadata = (), *, stream: bool | None = None) -> Answer:
-        """Starts the answer to a request.
+    def read(self, body: bytes, *, stream: bool | None = None) -> ChatRequest:
+        """Reads a request.
 
         Args:
             body: A ChatRequest as JSON.
-            metadata: Request headers for the engine.
             stream: Whether it is a stream, whatever the request says; None for what it says.
+
+        Raises:
+            BadRequest: It is not one.
+        """
+        request = self._service.read(decode_chat_request, body)
+        if stream is not None and request.stream is not stream:
+            request = msgspec.structs.replace(request, stream=stream)
+        return request
+
+    def start(
+        self,
+        request: ChatRequest,
+        metadata: Metadata = (),
+        renderer: ChatRenderer | None = None,
+    ) -> Answer:
+        """Starts the answer to a request.
+
+        Args:
+            request: The request.
+            metadata: Request headers for the engine.
+            renderer: Shows the answer; None for OpenAI's way.
 
         Raises:
             RouterError: The request cannot be served; nothing was sent.
         """
         service = self._service
-        request = service.read(decode_chat_request, body)
-        if stream is not None and request.stream is not stream:
-            request = msgspec.structs.replace(request, stream=stream)
+        renderer = renderer or self._openai
         facts = service.facts_for_text()
         plan = self._plan(request, facts)
         readers = [self._choice(request, plan) for _ in range(plan.n)]
@@ -151,8 +162,8 @@ class ChatServing:
         return Answer(
             [choice.sample for choice in readers],
             generation,
-            events=self._events(request, head, readers) if request.stream else None,
-            body=None if request.stream else self._body(head, readers),
+            events=renderer.events(request, head, readers) if request.stream else None,
+            body=None if request.stream else renderer.body(request, head, readers),
             grammar=plan.grammar,
             ignored=ignored_fields(request, *IGNORED_IN_CHAT),
             pause=service.pause,
@@ -228,24 +239,4 @@ class ChatServing:
             first_call_only=request.parallel_tool_calls is False,
             stream_reasoning=request.stream_reasoning is not False,
             never_empty=bool(request.force_nonempty_content),
-        )
-
-    def _events(self, request: ChatRequest, head: Head, readers: list[Choice]) -> ChatStream:
-        options = request.stream_options
-        return ChatStream(
-            head,
-            readers,
-            self._service.model.detokenizers.piece,
-            include_usage=options is not None and bool(options.include_usage),
-            continuous_usage=options is not None and bool(options.continuous_usage_stats),
-            reasoning_fields=self._reasoning_fields,
-        )
-
-    def _body(self, head: Head, readers: list[Choice]) -> ChatCompletion:
-        return ChatCompletion(
-            head,
-            readers,
-            self._service.model.detokenizers.piece,
-            reasoning_fields=self._reasoning_fields,
-            pause=self._service.pause,
         )

@@ -201,7 +201,7 @@ def test_settings_reach_the_answer(open_client: Open) -> None:
     client = open_client(reasoning_field="both", model_name="mine", max_n=2)
     completion = client.create_chat_completion(question(max_tokens=1))
     assert completion["model"] == "mine"
-    assert client._serving._reasoning_fields == ("reasoning_content", "reasoning")
+    assert client._serving._openai._reasoning_fields == ("reasoning_content", "reasoning")
 
 
 def test_long_prompts_leave_the_loop_alone(open_client: Open) -> None:

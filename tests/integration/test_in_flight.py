@@ -273,8 +273,9 @@ def test_a_stream_that_is_closed_in_the_middle_is_an_end(sites: dict[str, Site])
     def note(exchange: Exchange) -> None:
         ends.append(exchange.end)
 
-    answer = ChatServing(service).start(
-        b'{"messages":[{"role":"user","content":"a"}]}', stream=True
+    serving = ChatServing(service)
+    answer = serving.start(
+        serving.read(b'{"messages":[{"role":"user","content":"a"}]}', stream=True)
     )
     answer.generation.on_over(note)
     events = event_stream(answer, heartbeat=PATIENCE)
