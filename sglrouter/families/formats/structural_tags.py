@@ -115,7 +115,7 @@ class CallTag(msgspec.Struct, frozen=True, kw_only=True):
     def of_calls(
         self, calls: Sequence[Call], *, at_least_one: bool, stop_after_first: bool
     ) -> Json:
-        """See Tag."""
+        """The tag that allows these calls, in the old form where that says all there is to say."""
         if self._plain and not stop_after_first:
             return self._old_form(calls, at_least_one)
         form = self._new_form(calls, at_least_one, stop_after_first)
@@ -124,7 +124,7 @@ class CallTag(msgspec.Struct, frozen=True, kw_only=True):
     def of_answer_or_calls(
         self, calls: Sequence[Call], *, answer: Json, stop_after_first: bool
     ) -> Json:
-        """See Tag."""
+        """The tag for JSON of a schema, or calls and nothing before them."""
         called = self._new_form(calls, True, stop_after_first)
         either = [{"type": "json_schema", "json_schema": answer}, called]
         return {"type": "structural_tag", "format": {"type": "or", "elements": either}}
