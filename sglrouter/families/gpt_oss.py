@@ -167,11 +167,6 @@ class _Tag:
         form = self._form(calls, at_least_one, stop_after_first)
         return {"type": "structural_tag", "format": form}
 
-    def of_answer_or_calls(
-        self, calls: Sequence[Call], *, answer: Json, stop_after_first: bool
-    ) -> None:
-        """None: an answer is a message, too, and no bare JSON."""
-
     def _form(self, calls: Sequence[Call], at_least_one: bool, stop_after_first: bool) -> Json:
         messages = [_message_tag("analysis")]
         if not at_least_one:

@@ -53,20 +53,6 @@ class Tag(Protocol):
             What to send as structural_tag, before it is written as JSON.
         """
 
-    def of_answer_or_calls(
-        self, calls: Sequence[Call], *, answer: Json, stop_after_first: bool
-    ) -> Json | None:
-        """The structural tag for an answer that is JSON of a schema, or calls.
-
-        Args:
-            calls: What may be called, one at least.
-            answer: The schema of an answer that is no call.
-            stop_after_first: Whether there may be one call only.
-
-        Returns:
-            As of_calls(); None if this family has no such answers.
-        """
-
 
 class CallTag(msgspec.Struct, frozen=True, kw_only=True):
     """The tag of calls that stand in free text, alone or in a section.
@@ -124,7 +110,13 @@ class CallTag(msgspec.Struct, frozen=True, kw_only=True):
     def of_answer_or_calls(
         self, calls: Sequence[Call], *, answer: Json, stop_after_first: bool
     ) -> Json:
-        """The tag for JSON of a schema, or calls and nothing before them."""
+        """The structural tag for an answer that is JSON of a schema, or calls.
+
+        Args:
+            calls: What may be called, one at least.
+            answer: The schema of an answer that is no call.
+            stop_after_first: Whether there may be one call only.
+        """
         called = self._new_form(calls, True, stop_after_first)
         either = [{"type": "json_schema", "json_schema": answer}, called]
         return {"type": "structural_tag", "format": {"type": "or", "elements": either}}
