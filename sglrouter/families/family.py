@@ -40,6 +40,6 @@ class Family(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     reasoning_signatures: tuple[Signature, ...] = ()
 
     @property
-    def reasoner(self) -> tuple[str, ...]:
+    def reasoning_parsers(self) -> tuple[str, ...]:
         """The names of the parser that splits its reasoning off."""
         return self.reasoning_names or self.names

@@ -10,10 +10,11 @@ from sglrouter._fast.operations import Read, Value
 from sglrouter._fast.parse import OutputParser
 from sglrouter.families.detection import Signature
 from sglrouter.families.family import Family
-from sglrouter.families.formats.json_calls import Calls, drop_strays, mend
+from sglrouter.families.formats.json_calls import Calls, mend
 from sglrouter.families.formats.marked_calls import marked
 from sglrouter.families.formats.program import PEEK, Outcome, Tools, broken_or_cut, literal
 from sglrouter.families.formats.reasoning import ReasoningFormat
+from sglrouter.families.formats.strays import drop_strays
 
 _CLOSER = b"<tool_call|>"
 _QUOTE = b'<|"|>'

@@ -17,8 +17,9 @@ from sglrouter._fast.operations import CONTENT, REASONING, Match, Operation, Pas
 from sglrouter._fast.parse import OutputParser
 from sglrouter.families.detection import Signature
 from sglrouter.families.family import Family
-from sglrouter.families.formats.json_calls import drop_strays, mend
+from sglrouter.families.formats.json_calls import mend
 from sglrouter.families.formats.program import DROP_REST, JSON, PEEK, Format, Program, Tools
+from sglrouter.families.formats.strays import drop_strays
 from sglrouter.families.formats.structural_tags import Call, Json
 
 _START = b"<|start|>"
@@ -162,14 +163,9 @@ class _Tag:
     def of_calls(
         self, calls: Sequence[Call], *, at_least_one: bool, stop_after_first: bool
     ) -> Json:
-        """See Tag."""
+        """The tag that allows these calls, after any messages or after thoughts only."""
         form = self._form(calls, at_least_one, stop_after_first)
         return {"type": "structural_tag", "format": form}
-
-    def of_answer_or_calls(
-        self, calls: Sequence[Call], *, answer: Json, stop_after_first: bool
-    ) -> None:
-        """See Tag: an answer is a message, too, and no bare JSON."""
 
     def _form(self, calls: Sequence[Call], at_least_one: bool, stop_after_first: bool) -> Json:
         messages = [_message_tag("analysis")]

@@ -12,8 +12,9 @@ from sglrouter._fast.operations import CONTENT, REASONING, Match, Pass, Read
 from sglrouter._fast.parse import OutputParser
 from sglrouter.families.detection import Signature
 from sglrouter.families.family import Family
-from sglrouter.families.formats.json_calls import call_object, drop_strays
+from sglrouter.families.formats.json_calls import call_object
 from sglrouter.families.formats.program import DROP_REST, Format, Outcome, Program, Tools
+from sglrouter.families.formats.strays import drop_strays
 from sglrouter.families.formats.structural_tags import CallTag
 
 _MODEL, _CALL, _THINKING, _END = (

@@ -6,7 +6,7 @@ from sglrouter._fast.operations import CONTENT, Pass
 from sglrouter._fast.parse import OutputParser
 from sglrouter.families.detection import Signature
 from sglrouter.families.family import Family
-from sglrouter.families.formats.json_calls import Calls, call_object, drop_strays
+from sglrouter.families.formats.json_calls import Calls, call_object
 from sglrouter.families.formats.marked_calls import Bare, marked
 from sglrouter.families.formats.program import (
     DROP_REST,
@@ -18,6 +18,7 @@ from sglrouter.families.formats.program import (
     literal,
 )
 from sglrouter.families.formats.pythonic_calls import arguments, call, calls, more
+from sglrouter.families.formats.strays import drop_strays
 from sglrouter.families.formats.structural_tags import json_tag
 
 _PYTHON_START = b"<|python_start|>"

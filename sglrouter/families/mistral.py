@@ -13,15 +13,16 @@ from sglrouter._fast.operations import Match, Read
 from sglrouter._fast.parse import OutputParser
 from sglrouter.families.detection import Signature
 from sglrouter.families.family import Family
-from sglrouter.families.formats.json_calls import Calls, call, calls, drop_strays
+from sglrouter.families.formats.json_calls import Calls, call, calls
 from sglrouter.families.formats.marked_calls import marked
 from sglrouter.families.formats.program import PEEK, Outcome, Tools, broken_or_cut
 from sglrouter.families.formats.reasoning import ReasoningFormat
+from sglrouter.families.formats.strays import drop_strays
 from sglrouter.families.formats.structural_tags import json_tag
 
-_CALLS, _CALL_ID, _ARGS = b"[TOOL_CALLS]", b"[CALL_ID]", b"[ARGS]"
-_NAME = Read((_ARGS, b"{", _CALL_ID, _CALLS), limit=256, peek=True)
-_ID = Read((_ARGS, b"{", _CALLS), limit=256, peek=True)
+_TOOL_CALLS, _CALL_ID, _ARGS = b"[TOOL_CALLS]", b"[CALL_ID]", b"[ARGS]"
+_NAME = Read((_ARGS, b"{", _CALL_ID, _TOOL_CALLS), limit=256, peek=True)
+_ID = Read((_ARGS, b"{", _TOOL_CALLS), limit=256, peek=True)
 _AT_ID, _AT_NEXT_CALL = 2, 3
 _SKIP_ID, _SKIP_ARGS = Match((_CALL_ID,)), Match((_ARGS,))
 
@@ -56,7 +57,7 @@ FAMILIES = (
     Family(
         names=("mistral",),
         calls=marked(
-            (_CALLS,), (b"[/TOOL_CALLS]",), body=_calls, ends=(b"</s>",), call_id=_new_id
+            (_TOOL_CALLS,), (b"[/TOOL_CALLS]",), body=_calls, ends=(b"</s>",), call_id=_new_id
         ).showing(_CALL_ID, _ARGS),
         call_signatures=(
             Signature(("[TOOL_CALLS]",), rank=7),

@@ -51,6 +51,13 @@ class ModelFormats(NamedTuple):
 class Registry:
     """Families by their names.
 
+    Attributes:
+        families: All of them.
+        writers: Those that write calls, by the names of their parsers.
+        tool_formats, reasoning_formats: The formats, by the names of the parsers.
+        call_signatures, reasoning_signatures: In the order in which they are tried, each with
+            the name of the parser that it tells.
+
     Args:
         families: In the order in which signatures of the same rank are tried.
 
@@ -60,12 +67,10 @@ class Registry:
 
     def __init__(self, families: Iterable[Family]) -> None:
         self.families = tuple(families)
-        owners: dict[str, Family] = {}
-        calls: list[tuple[Signature, str]] = []
-        reasoning: list[tuple[Signature, str]] = []
         self.writers: dict[str, Family] = {}
         self.tool_formats: dict[str, Format] = {}
         self.reasoning_formats: dict[str, ReasoningFormat] = {}
+        owners: dict[str, Family] = {}
         for family in self.families:
             for name in (*family.names, *family.reasoning_names):
                 if owners.setdefault(name, family) is not family:
@@ -74,13 +79,18 @@ class Registry:
                 self.writers |= dict.fromkeys(family.names, family)
                 self.tool_formats |= dict.fromkeys(family.names, family.calls)
             if family.reasoning is not None:
-                self.reasoning_formats |= dict.fromkeys(family.reasoner, family.reasoning)
-            calls += ((signature, family.names[0]) for signature in family.call_signatures)
-            reasoning += (
-                (signature, family.reasoner[0]) for signature in family.reasoning_signatures
-            )
-        self.call_signatures = sorted(calls, key=_rank)
-        self.reasoning_signatures = sorted(reasoning, key=_rank)
+                names = family.reasoning_parsers
+                self.reasoning_formats |= dict.fromkeys(names, family.reasoning)
+        self.call_signatures = _by_rank(
+            (signature, family.names[0])
+            for family in self.families
+            for signature in family.call_signatures
+        )
+        self.reasoning_signatures = _by_rank(
+            (signature, family.reasoning_parsers[0])
+            for family in self.families
+            for signature in family.reasoning_signatures
+        )
 
     def choose(
         self, tool_parser: str, reasoning_parser: str, template: str, vocabulary: Container[str]
@@ -154,8 +164,8 @@ class Registry:
         return _named("reasoning_parser", name, self.reasoning_formats)
 
 
-def _rank(entry: tuple[Signature, str]) -> int:
-    return entry[0].rank
+def _by_rank(signatures: Iterable[tuple[Signature, str]]) -> list[tuple[Signature, str]]:
+    return sorted(signatures, key=lambda entry: entry[0].rank)
 
 
 def _named(setting: str, name: str, known: Mapping[str, T]) -> T | None:
@@ -184,7 +194,4 @@ TOOL_FORMATS = KNOWN.tool_formats
 REASONING_FORMATS = KNOWN.reasoning_formats
 
 choose_formats = KNOWN.choose
-detect_tool_parser = KNOWN.detect_tool_parser
-detect_reasoning_parser = KNOWN.detect_reasoning_parser
 tool_format = KNOWN.tool_format
-reasoning_format = KNOWN.reasoning_format

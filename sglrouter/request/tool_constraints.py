@@ -24,7 +24,7 @@ import msgspec
 
 from sglrouter.errors import BadRequest
 from sglrouter.families.family import Family
-from sglrouter.families.formats.structural_tags import ANY_ARGUMENTS, Call
+from sglrouter.families.formats.structural_tags import ANY_ARGUMENTS, Call, CallTag
 from sglrouter.request.json_schemas import (
     LONG,
     MAX_ENTRIES,
@@ -145,14 +145,14 @@ def _either(
     parallel: bool,
     pause: Pause,
 ) -> Constraint | None:
-    if family is None or family.tag is None:
-        return None
+    if family is None or not isinstance(family.tag, CallTag):
+        return None  # as of gpt-oss, whose answers are messages and no bare JSON
     tag = family.tag.of_answer_or_calls(
         _calls(encoded, allowed, pause),
         answer=msgspec.json.decode(answer),
         stop_after_first=not parallel,
     )
-    return None if tag is None else ("structural_tag", msgspec.json.encode(tag).decode())
+    return "structural_tag", msgspec.json.encode(tag).decode()
 
 
 @lru_cache(maxsize=_KEPT)

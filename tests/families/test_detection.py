@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sglrouter.families.detection import Signature, detect
-from sglrouter.families.registry import KNOWN, detect_reasoning_parser, detect_tool_parser
+from sglrouter.families.registry import KNOWN
 
 # What each template of the corpus asks for, by reading it. All others have no markers.
 # llamacpp__meetkai-functionary-* write calls in ways that no parser here reads.
@@ -108,7 +108,7 @@ def test_every_template_of_the_corpus(corpus: Path) -> None:
     assert {path.stem for path in paths} >= set(TEMPLATES)
     for path in paths:
         source = path.read_text()
-        found = detect_tool_parser(source, ()), detect_reasoning_parser(source, ())
+        found = KNOWN.detect_tool_parser(source, ()), KNOWN.detect_reasoning_parser(source, ())
         if found != TEMPLATES.get(path.stem, (None, None)):
             wrong[path.stem] = found
     assert not wrong
@@ -123,10 +123,13 @@ def test_every_tokenizer_of_the_corpus(corpus: Path, name: str) -> None:
     if (folder / "chat_template.jinja").exists():
         template = (folder / "chat_template.jinja").read_text()
     alone, with_template = TOKENIZERS[name]
-    assert (detect_tool_parser("", tokens), detect_reasoning_parser("", tokens)) == alone
     assert (
-        detect_tool_parser(template, tokens),
-        detect_reasoning_parser(template, tokens),
+        KNOWN.detect_tool_parser("", tokens),
+        KNOWN.detect_reasoning_parser("", tokens),
+    ) == alone
+    assert (
+        KNOWN.detect_tool_parser(template, tokens),
+        KNOWN.detect_reasoning_parser(template, tokens),
     ) == with_template
 
 
@@ -170,7 +173,7 @@ def test_every_signature_is_the_first_for_what_has_only_its_marks(
     ],
 )
 def test_calls(template: str, parser: str | None) -> None:
-    assert detect_tool_parser(template, ()) == parser
+    assert KNOWN.detect_tool_parser(template, ()) == parser
 
 
 @pytest.mark.parametrize(
@@ -189,11 +192,11 @@ def test_calls(template: str, parser: str | None) -> None:
     ],
 )
 def test_reasoning(template: str, parser: str | None) -> None:
-    assert detect_reasoning_parser(template, ()) == parser
+    assert KNOWN.detect_reasoning_parser(template, ()) == parser
 
 
 def test_a_template_counts_more_than_the_vocabulary() -> None:
     tokens = {"<tool_call>", "<think>", "[TOOL_CALLS]"}
-    assert detect_tool_parser("{{ message.content }}", tokens) is None
-    assert detect_reasoning_parser("{{ message.content }}", tokens) is None
-    assert detect_tool_parser("", tokens) == "mistral"
+    assert KNOWN.detect_tool_parser("{{ message.content }}", tokens) is None
+    assert KNOWN.detect_reasoning_parser("{{ message.content }}", tokens) is None
+    assert KNOWN.detect_tool_parser("", tokens) == "mistral"

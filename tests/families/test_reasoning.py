@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sglrouter.families.formats.forced_calls import FORCED
+from sglrouter.families.formats.forced_calls import forced
 from sglrouter.families.formats.program import Tools
 from sglrouter.families.reading import Reading
 from sglrouter.families.registry import REASONING_FORMATS, TOOL_FORMATS
@@ -79,7 +79,11 @@ def test_a_call_in_the_reasoning_of_other_families_is_reasoning() -> None:
 def test_reasoning_may_be_followed_by_forced_calls() -> None:
     array = '[{"name": "f", "parameters": {"a": 1}}]'
     reading = Reading(
-        reasoning=REASONING_FORMATS["qwen3"], calls=FORCED, tools=TOOLS, inside=True, as_json=True
+        reasoning=REASONING_FORMATS["qwen3"],
+        calls=forced(None),
+        tools=TOOLS,
+        inside=True,
+        as_json=True,
     )
     result = read_every_way(reading, f"Hm.</think>{array}")
     assert (result.reasoning, len(result.calls)) == ("Hm.", 1)

@@ -11,7 +11,6 @@ from sglrouter.families.registry import (
     REASONING_FORMATS,
     TOOL_FORMATS,
     choose_formats,
-    reasoning_format,
     tool_format,
 )
 
@@ -97,7 +96,7 @@ def test_one_format_may_be_both(tool_parser: str) -> None:
 
 def test_spellings_of_both_gateways_are_known() -> None:
     assert tool_format("Qwen3-Coder") is tool_format("qwen3_coder")
-    assert reasoning_format("deepseek_r1") is reasoning_format("deepseek-r1")
+    assert KNOWN.reasoning_format("deepseek_r1") is KNOWN.reasoning_format("deepseek-r1")
     assert tool_format("passthrough") is tool_format("") is None
 
 
@@ -105,4 +104,4 @@ def test_an_unknown_name_is_answered_with_near_ones() -> None:
     with pytest.raises(ConfigError, match=r"did you mean .*qwen25"):
         tool_format("qwen2.5")
     with pytest.raises(ConfigError, match=r"there are .*mistral"):
-        reasoning_format("xyzzy")
+        KNOWN.reasoning_format("xyzzy")

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sglrouter.errors import EngineError
-from sglrouter.families.formats.forced_calls import FORCED
+from sglrouter.families.formats.forced_calls import forced
 from sglrouter.families.reading import Reading
 from sglrouter.output.chat import ChatCompletion, ChatStream
 from sglrouter.output.choice import Choice
@@ -100,7 +100,7 @@ class Run:
     def __init__(self, n: int, *, forced_calls: bool = False, **options: Any) -> None:
         self.n = n
         self.logprobs = bool(options.get("logprobs"))
-        reading = Reading(calls=FORCED if forced_calls else None)
+        reading = Reading(calls=forced(None) if forced_calls else None)
         self.streamed = [Sample(FACTORY, **options) for _ in range(n)]
         self.stream = ChatStream(
             HEAD,
@@ -257,7 +257,7 @@ def test_usage_is_left_out_unless_wanted() -> None:
 
 @pytest.mark.parametrize("forced_calls", [False, True])
 def test_no_event_is_made_of_nothing(forced_calls: bool) -> None:
-    reading = Reading(calls=FORCED if forced_calls else None)
+    reading = Reading(calls=forced(None) if forced_calls else None)
     choice = Choice(Sample(FACTORY), reading.parser())
     stream = ChatStream(HEAD, [choice], FACTORY.piece)
     assert stream.feed(0, []) == b""

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from sglrouter.errors import BadRequest
-from sglrouter.families.registry import REASONING_FORMATS, detect_reasoning_parser
+from sglrouter.families.registry import KNOWN, REASONING_FORMATS
 from sglrouter.prompt.continuation import Continuation, Continue, continuation
 from sglrouter.prompt.conversation import PromptBuilder
 from sglrouter.prompt.encoder import reference_encoder
@@ -215,7 +215,7 @@ def test_real_templates_are_continued(corpus: Path, tiny_model: Path) -> None:
     """Content is never thoughts, thoughts always are, where the template shows them."""
     refused, shown = [], 0
     for name, source, builder in builders(corpus, tiny_model):
-        parser = detect_reasoning_parser(source, set())
+        parser = KNOWN.detect_reasoning_parser(source, set())
         reasoning = REASONING_FORMATS.get(parser or "")
         fields: list[tuple[str, Continue]] = [("OK", True), ("OK", "content")]
         for content, field in (*fields, ("", "reasoning_content")):

@@ -12,7 +12,7 @@ import pytest
 from tokenizers import AddedToken, Tokenizer
 
 from sglrouter.errors import BadRequest
-from sglrouter.families.registry import detect_reasoning_parser, detect_tool_parser
+from sglrouter.families.registry import KNOWN
 from sglrouter.prompt.budget import Budget
 from sglrouter.prompt.conversation import PromptBuilder, PromptOptions
 from sglrouter.prompt.encoder import reference_encoder
@@ -316,8 +316,8 @@ def test_budgets_bound_encodings_too(name: str) -> None:
 def test_parsers_are_told_by_the_encoding(name: str, calls: str) -> None:
     found = encoding(name)
     assert found is not None
-    assert detect_tool_parser(found.source, set()) == calls
-    assert detect_reasoning_parser(found.source, set()) == "deepseek-v3"
+    assert KNOWN.detect_tool_parser(found.source, set()) == calls
+    assert KNOWN.detect_reasoning_parser(found.source, set()) == "deepseek-v3"
 
 
 def folder(tmp_path: Path, config: dict[str, Any], own_encoder: str | None = None) -> Path:

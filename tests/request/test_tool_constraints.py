@@ -229,6 +229,7 @@ def test_an_answer_or_a_call() -> None:
     assert accepts(tag, "<json answer>")
     assert accepts(tag, '<tool_call>\n{"name":"g", "arguments":<json any>}\n</tool_call>')
     assert not accepts(tag, '<tool_call>\n{"name":"f", "arguments":<json any>}\n</tool_call>')
+    encoded = encode_tools([tool("f", {"$ref": "https://example.com/a"}, strict=True)])
     for parser in ("", "pythonic", "gpt-oss"):
         assert answer_or_call(KNOWN.family(parser), encoded, (0,), "{}", True) is None
 

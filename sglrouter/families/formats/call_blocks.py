@@ -9,7 +9,7 @@ the code fence that a model has put around it.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from typing import Any
 
 from sglrouter._fast.guard import ENDS, ENDS_ON_LINE, Guard
@@ -25,48 +25,13 @@ from sglrouter.families.formats.program import (
     Tools,
     broken_or_cut,
 )
+from sglrouter.families.formats.strays import TagStrays
 
 # How reading a call went, whether it has begun, and the tag that came in place of its end.
 ReadCall = Generator[Operation, Any, tuple[Outcome, bool, bytes | None]]
 
 # Before a call, a fence is around it if the call is all that follows; the longer ones first.
 _FENCES = (b"```xml", b"```json", b"```tool_call", b"```")
-_BRACES = (b"}", b"]", b")")
-
-
-class Strays:
-    """What models leave around calls: braces too many, and code fences.
-
-    Args:
-        openers: What a call may begin with.
-    """
-
-    def __init__(self, openers: Sequence[bytes]) -> None:
-        follows = {"call": (dict.fromkeys(openers), False, True, False)} if openers else {}
-        fence = "call" if openers else None
-        braces = ((ENDS, None, None),) * len(_BRACES)
-        # Without one before the call, a fence may begin what the model shows next.
-        self._after = Match(
-            (*_BRACES, b"```"),
-            skip_space=True,
-            guard=Guard((*braces, (ENDS, fence, None)), follows),
-        )
-        self._after_in_fence = Match((*_BRACES, b"```"), skip_space=True)
-
-    def drop(
-        self, parser: OutputParser, *, fenced: bool = False
-    ) -> Generator[Operation, Any, None]:
-        """Drops what is stray right after a call.
-
-        Args:
-            parser: Right after the end of a call or a block of them.
-            fenced: Whether a fence has begun before the calls.
-        """
-        parser.mark()
-        while (yield self._after_in_fence if fenced else self._after) >= 0:
-            parser.accept()
-            parser.mark()
-        parser.reject()
 
 
 class CallBlocks(ABC):
@@ -118,7 +83,7 @@ class CallBlocks(ABC):
             ),
         )
         self._fenced = Match(self.outside_tags, skip_space=True)
-        self._strays = Strays(self.outside_tags)
+        self._strays = TagStrays(self.outside_tags)
         self._inside = Match(self._inside_tags, skip_space=True)
         self._astray = Pass(CONTENT, self.stray_tags)
 

@@ -40,6 +40,3 @@ def forced(own: Format | None) -> Format:
     if own is None:
         return Format(program, ())
     return own._replace(program=program)
-
-
-FORCED = forced(None)

@@ -24,6 +24,7 @@ from sglrouter.families.formats.program import (
     json_text,
     literal,
 )
+from sglrouter.families.formats.strays import drop_strays
 
 Calls = Generator[Operation, Any, tuple[Outcome, bool]]
 
@@ -39,9 +40,6 @@ _SEPARATOR = literal(b",", b";")
 _OPEN_BRACKET = literal(b"[")
 _CLOSE_BRACKET = literal(b"]")
 
-# What may be left over behind a call, and what says that it is: markup, or the end.
-_STRAY = literal(b"}", b"]", b")", b'"', b"```json", b"```")
-_MARKUP = frozenset({b"", b"<", b"["})
 # Before these, nothing but brackets is missing of a value.
 _CLOSING = frozenset({b"<", b"[", b"]", b"}", b")", b"`"})
 _FENCE = literal(b"```json", b"```")
@@ -95,21 +93,6 @@ def mend(parser: OutputParser) -> Program:
         parser.close_value()
     else:
         parser.leave_call()
-
-
-def drop_strays(parser: OutputParser) -> Program:
-    """Drops brackets and fences that are left over behind a call.
-
-    What has other text behind it is read again.
-    """
-    parser.mark()
-    strays = 0
-    while (yield _STRAY) >= 0:
-        strays += 1
-    if strays and (yield PEEK) in _MARKUP:
-        parser.accept()
-    else:
-        parser.rewind()
 
 
 def call(parser: OutputParser, name: str, value: Value = JSON) -> Part:

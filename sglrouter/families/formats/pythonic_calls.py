@@ -15,13 +15,14 @@ from typing import Any
 
 from sglrouter._fast.operations import Operation, Read, Value
 from sglrouter._fast.parse import OutputParser
-from sglrouter.families.formats.json_calls import Calls, call_object, drop_strays
+from sglrouter.families.formats.json_calls import Calls, call_object
 from sglrouter.families.formats.program import (
     PEEK,
     Outcome,
     Tools,
     literal,
 )
+from sglrouter.families.formats.strays import drop_strays
 
 Item = Callable[[OutputParser], Calls]
 

@@ -12,8 +12,9 @@ from typing import Any
 
 from sglrouter._fast.operations import CONTENT, Match, Operation, Pass
 from sglrouter._fast.parse import OutputParser
-from sglrouter.families.formats.json_calls import call, drop_strays
+from sglrouter.families.formats.json_calls import call
 from sglrouter.families.formats.program import DROP_REST, Format, Outcome, Program, Tools, literal
+from sglrouter.families.formats.strays import drop_strays
 
 # Reads the head of a call, after the marker of its beginning, and the separator. Gives the
 # function's name; "" if this is no head, or has been cut off.

@@ -53,20 +53,6 @@ class Tag(Protocol):
             What to send as structural_tag, before it is written as JSON.
         """
 
-    def of_answer_or_calls(
-        self, calls: Sequence[Call], *, answer: Json, stop_after_first: bool
-    ) -> Json | None:
-        """The structural tag for an answer that is JSON of a schema, or calls.
-
-        Args:
-            calls: What may be called, one at least.
-            answer: The schema of an answer that is no call.
-            stop_after_first: Whether there may be one call only.
-
-        Returns:
-            As of_calls(); None if this family has no such answers.
-        """
-
 
 class CallTag(msgspec.Struct, frozen=True, kw_only=True):
     """The tag of calls that stand in free text, alone or in a section.
@@ -115,7 +101,7 @@ class CallTag(msgspec.Struct, frozen=True, kw_only=True):
     def of_calls(
         self, calls: Sequence[Call], *, at_least_one: bool, stop_after_first: bool
     ) -> Json:
-        """See Tag."""
+        """The tag that allows these calls, in the old form where that says all there is to say."""
         if self._plain and not stop_after_first:
             return self._old_form(calls, at_least_one)
         form = self._new_form(calls, at_least_one, stop_after_first)
@@ -124,7 +110,13 @@ class CallTag(msgspec.Struct, frozen=True, kw_only=True):
     def of_answer_or_calls(
         self, calls: Sequence[Call], *, answer: Json, stop_after_first: bool
     ) -> Json:
-        """See Tag."""
+        """The structural tag for an answer that is JSON of a schema, or calls.
+
+        Args:
+            calls: What may be called, one at least.
+            answer: The schema of an answer that is no call.
+            stop_after_first: Whether there may be one call only.
+        """
         called = self._new_form(calls, True, stop_after_first)
         either = [{"type": "json_schema", "json_schema": answer}, called]
         return {"type": "structural_tag", "format": {"type": "or", "elements": either}}
