@@ -217,7 +217,7 @@ class Client:
             raise RuntimeError("this client is closed")
         try:
             answer = self._serving.start(self._serving.read(self._body(request), stream=stream))
-            work = Work(answer.generation, self._home, self._running.discard)
+            work = Work(answer.exchange, self._home, self._running.discard)
             self._running.add(work)
             if self._closed:
                 # close() has looked before there was anything to see.

@@ -35,7 +35,7 @@ def respond(req: falcon.Request, resp: falcon.Response, answer: Answer, heartbea
         # nginx and its kin must pass each event on as it comes.
         resp.set_header("X-Accel-Buffering", "no")
         return
-    with watching(client, answer.generation.end_early):
+    with watching(client, answer.exchange.end_early):
         body = answer.collect()
     resp.content_type = falcon.MEDIA_JSON
     answer_with(resp, body, client)

@@ -56,10 +56,10 @@ class PushedStream(Iterator[bytes]):
     def __init__(self, source: EventSource, client: Client) -> None:
         self._source = source
         self._answer = source.answer
-        self._generation = source.answer.generation
+        self._exchange = source.answer.exchange
         self.first = b""
         self._client = client
-        self._wake = self._generation.arrived
+        self._wake = self._exchange.arrived
         self._trouble: Exception | None = None
         self._sinks: list[TextSink] = []
         self._written_at = 0.0
@@ -82,7 +82,7 @@ class PushedStream(Iterator[bytes]):
             self._client.unwatch()
             raise
         # Until the response begins, what arrives is left where it is.
-        return self._generation.listen(self._on_news)
+        return self._exchange.listen(self._on_news)
 
     def __iter__(self) -> Self:
         return self
@@ -111,14 +111,14 @@ class PushedStream(Iterator[bytes]):
 
     def close(self) -> None:
         """Stops the engine's work; the server calls it when the client is gone, too."""
-        self._generation.listen(None)
+        self._exchange.listen(None)
         self._source.close()
         self._sinks.clear()
         self._client.unwatch()
 
     def _on_end(self, reason: RouterError) -> None:
         """In the event loop: the client has closed its connection, or the server stops."""
-        self._generation.end_early(reason)
+        self._exchange.end_early(reason)
         if self.state is State.UNSENT:
             return
         if isinstance(reason, ClientGone):
@@ -129,7 +129,7 @@ class PushedStream(Iterator[bytes]):
     def _ping(self) -> None:
         """In the event loop: something has to be written to the client."""
         if self.state is State.UNSENT:
-            self._generation.nudge()
+            self._exchange.nudge()
         elif self.state is State.FLOWING:
             self._send(HEARTBEAT)
 
@@ -145,7 +145,7 @@ class PushedStream(Iterator[bytes]):
         written_at = self._written_at if writer is None else writer.written_at
         try:
             silence = time.monotonic() - written_at
-            pause = min(self._generation.time_left(), self._source.heartbeat - silence)
+            pause = min(self._exchange.time_left(), self._source.heartbeat - silence)
         except RouterError as error:
             self._send(self._source.fail(error))
             return
@@ -195,7 +195,7 @@ class PushedStream(Iterator[bytes]):
         """Renders and sends what has arrived, until the client does not take it."""
         while self.state is State.FLOWING:
             try:
-                news = self._generation.take()
+                news = self._exchange.take()
             except RouterError as failure:
                 self._send(self._source.fail(failure))
                 return
@@ -208,7 +208,7 @@ class PushedStream(Iterator[bytes]):
                 self._send(events)
             # To take again gives the engine its credit back, or finds out how it failed.
             # That can wait until there are news, unless there would be none.
-            if not self._generation.silent:
+            if not self._exchange.silent:
                 return
 
     def _send(self, events: bytes) -> None:

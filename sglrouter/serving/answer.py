@@ -61,7 +61,7 @@ class Answer:
 
     Args:
         samples: What reads the messages of each call, in the calls' order.
-        generation: The calls.
+        exchange: The calls.
         events: Makes the events; None if a whole body is wanted.
         body: Makes the body; None if events are wanted.
         grammar: What the samples have to follow.
@@ -69,7 +69,7 @@ class Answer:
         pause: Called now and then while a body is gathered, to let others go on.
 
     Attributes:
-        generation: The calls.
+        exchange: The calls.
         ended: Whether the last events have been made.
         ignored: As given.
     """
@@ -77,7 +77,7 @@ class Answer:
     def __init__(
         self,
         samples: Sequence[Sample],
-        generation: Exchange,
+        exchange: Exchange,
         *,
         events: EventRenderer | None = None,
         body: BodyRenderer | None = None,
@@ -86,7 +86,7 @@ class Answer:
         pause: Pause = no_pause,
     ) -> None:
         self._samples = samples
-        self.generation = generation
+        self.exchange = exchange
         self._events = events
         self._body = body
         self._grammar = grammar or Grammar()
@@ -107,17 +107,17 @@ class Answer:
             RouterError: The engine failed, or the client is gone.
         """
         assert self._body is not None
-        generation = self.generation
+        exchange = self.exchange
         try:
-            while generation.running:
-                for index, messages in taking_turns(generation.wait(), self._pause):
-                    if generation.is_aborted(index):
+            while exchange.running:
+                for index, messages in taking_turns(exchange.wait(), self._pause):
+                    if exchange.is_aborted(index):
                         self._samples[index].abort()
                     self._body.feed(index, messages)
                     self._note_end(index)
         except BaseException as exc:
             if isinstance(exc, RouterError):
-                generation.fail(blamed(exc, self._grammar))
+                exchange.fail(blamed(exc, self._grammar))
             self.close()
             raise
         return self._body.body()
@@ -144,7 +144,7 @@ class Answer:
         """
         while True:
             try:
-                news = self._unread or self.generation.wait(timeout)
+                news = self._unread or self.exchange.wait(timeout)
             except ClientGone:
                 raise
             except RouterError as failure:
@@ -163,16 +163,16 @@ class Answer:
 
     def render(self, news: News) -> tuple[bytes, RouterError | None]:
         """Makes events of messages; see wait()."""
-        events, generation, renderer = b"", self.generation, self._renderer
+        events, exchange, renderer = b"", self.exchange, self._renderer
         for index, messages in news:
-            if generation.is_aborted(index):
+            if exchange.is_aborted(index):
                 self._samples[index].abort()
             events += renderer.feed(index, messages)
             try:
                 self._note_end(index)
             except RouterError as failure:
                 return events, failure
-        if not generation.running:
+        if not exchange.running:
             self.ended = True
             events += renderer.end()
         return events, None
@@ -180,12 +180,12 @@ class Answer:
     def fail(self, error: RouterError) -> bytes:
         """Ends it; returns the last events."""
         self.ended = True
-        self.generation.fail(error)
+        self.exchange.fail(error)
         return self._renderer.fail(error)
 
     def close(self) -> None:
         """Stops what still runs, whoever asked for it; nothing more will be told."""
-        self.generation.cancel()
+        self.exchange.cancel()
         renderer = self._events or self._body
         if renderer is not None:
             renderer.close()
@@ -195,9 +195,9 @@ class Answer:
         sinks = []
         for index in range(len(self._samples)):
             sink = self._renderer.sink(index, writer, on_trouble)
-            if sink is not None and self.generation.is_running(index):
+            if sink is not None and self.exchange.is_running(index):
                 sinks.append(sink)
-                self.generation.divert(index, sink)
+                self.exchange.divert(index, sink)
         return sinks
 
     @property
@@ -206,14 +206,14 @@ class Answer:
         return self._events
 
     def _is_running(self, news: tuple[int, list[bytes]]) -> bool:
-        return self.generation.is_running(news[0])
+        return self.exchange.is_running(news[0])
 
     def _note_end(self, index: int) -> None:
         sample = self._samples[index]
         if sample.failure is not None:
             raise blamed(sample.failure, self._grammar)
         if sample.finish_reason is not None:
-            self.generation.complete(index, engine_goes_on=sample.engine_goes_on)
+            self.exchange.complete(index, engine_goes_on=sample.engine_goes_on)
 
 
 def _cut(news: News, most: int | None) -> tuple[News, News]:

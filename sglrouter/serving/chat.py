@@ -150,7 +150,7 @@ class ChatServing:
             request.model or service.model_name(facts),
         )
         names = names_of(request.rid, head.id)
-        generation = service.generate(
+        exchange = service.generate(
             dict(
                 self._engine_request(request, plan)
                 for _ in taking_turns(range(plan.n), service.pause)
@@ -161,7 +161,7 @@ class ChatServing:
         )
         return Answer(
             [choice.sample for choice in readers],
-            generation,
+            exchange,
             events=renderer.events(request, head, readers) if request.stream else None,
             body=None if request.stream else renderer.body(request, head, readers),
             grammar=plan.grammar,

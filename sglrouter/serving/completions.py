@@ -115,7 +115,7 @@ class CompletionServing:
             request.model or service.model_name(facts),
         )
         names = names_of(request.rid, head.id)
-        generation = service.generate(
+        exchange = service.generate(
             dict(
                 _engine_request(request, plan, work) for work in taking_turns(each, service.pause)
             ),
@@ -125,7 +125,7 @@ class CompletionServing:
         )
         return Answer(
             [reader.sample for reader in readers],
-            generation,
+            exchange,
             events=self._events(request, plan, head, readers) if request.stream else None,
             body=None if request.stream else self._body(plan, head, readers),
             grammar=plan.grammar,

@@ -110,11 +110,11 @@ class NativeServing:
             for plan in taking_turns(plans, service.pause)
             for _ in range(len(plan.item.ids))
         )
-        generation = service.generate(requests, plans[0].ids, metadata, _names(items))
+        exchange = service.generate(requests, plans[0].ids, metadata, _names(items))
         stream, several = bool(request.stream), items.several
         return Answer(
             [output.sample for output in outputs],
-            generation,
+            exchange,
             events=NativeStream(outputs, several=several) if stream else None,
             body=None if stream else NativeBody(outputs, several=several, pause=service.pause),
             grammar=_grammar_of_all(plans),

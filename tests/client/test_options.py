@@ -69,7 +69,7 @@ def test_an_engine_that_answers_no_pings_is_given_up(open_client: Open) -> None:
 
 def held(stream: ChatCompletionStream) -> list[bytes]:
     """The messages that have been read ahead."""
-    return [message for _, messages in stream._answer.generation.take() for message in messages]
+    return [message for _, messages in stream._answer.exchange.take() for message in messages]
 
 
 def test_messages_are_read_ahead_only_so_far(open_client: Open, engine: AnEngine) -> None:
@@ -79,7 +79,7 @@ def test_messages_are_read_ahead_only_so_far(open_client: Open, engine: AnEngine
     is_native = client.settings.channel == "native"
     wait_until(lambda: engine.active == 1)
     if not is_native:
-        (call,) = stream._answer.generation._running.values()
+        (call,) = stream._answer.exchange._running.values()
         assert isinstance(call, GrpcioCall)
         wait_until(lambda: len(call._messages) == 50)
     time.sleep(0.5)  # in which more would come

@@ -28,7 +28,7 @@ def outside(function: Callable[[], Any]) -> Any:
 def where_it_is_cancelled(stream: ChatCompletionStream) -> list[tuple[int, bool]]:
     """Notes the thread in which its calls are ended, and whether in the loop itself."""
     places = []
-    generation = stream._answer.generation
+    generation = stream._answer.exchange
     cancel = generation.cancel
 
     def noted() -> None:

@@ -277,7 +277,7 @@ def test_a_stream_that_is_closed_in_the_middle_is_an_end(sites: dict[str, Site])
     answer = serving.start(
         serving.read(b'{"messages":[{"role":"user","content":"a"}]}', stream=True)
     )
-    answer.generation.on_over(note)
+    answer.exchange.on_over(note)
     events = event_stream(answer, heartbeat=PATIENCE)
     assert next(events)
     assert (len(service.in_flight), ends) == (1, [])
