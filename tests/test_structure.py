@@ -70,6 +70,70 @@ def test_imports_point_one_way(path: Path) -> None:
             assert names[0] not in {"falcon", "gunicorn"}, f"{path.name} imports {name}"
 
 
+def room(name: str) -> str | None:
+    """The room of a module: its folder, or the file at the top; engines/ has three more."""
+    names = name.split(".")
+    if names[0] != "sglrouter" or len(names) < 2:
+        return None
+    if names[1] == "engines" and len(names) > 2 and (PACKAGE / "engines" / names[2]).is_dir():
+        return f"engines/{names[2]}"
+    return names[1]
+
+
+def rooms() -> dict[str, set[str]]:
+    """Each room, and those that it imports from."""
+    known = {".".join(path.relative_to(ROOT).with_suffix("").parts) for path in modules()}
+    arrows: dict[str, set[str]] = {}
+    for path in modules():
+        name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+        own = room(name)
+        if own is None or path.stem in ("__init__", "__main__"):
+            continue
+        others = {room(other) for other in imported(path) if other != "sglrouter"}
+        arrows.setdefault(own, set()).update(
+            other for other in others - {own, None} if other is not None
+        )
+    assert known
+    # A name in a room's own package, such as sglrouter.engines.channel for .engines.
+    return {
+        own: {other for other in others if other in arrows or (PACKAGE / other).exists()}
+        for own, others in arrows.items()
+    }
+
+
+def test_the_house_has_nine_floors_and_no_circles() -> None:
+    arrows = rooms()
+    floors: dict[str, int] = {}
+
+    def floor(name: str, above: tuple[str, ...] = ()) -> int:
+        assert name not in above, f"a circle: {' -> '.join((*above, name))}"
+        if name not in floors:
+            below = [floor(other, (*above, name)) for other in arrows.get(name, ())]
+            floors[name] = 1 + max(below, default=0)
+        return floors[name]
+
+    assert max(map(floor, arrows)) <= 9, sorted(floors.items(), key=lambda item: item[1])
+    assert {"http", "serving", "request", "engines/fleet", "families"} <= floors.keys()
+
+
+# Rooms in which each module has a test module of its name. A family is data: its cases are
+# in tests/families/families.py and its kin.
+MIRRORED = ("http", "serving", "request", "engines", "families/formats", "output", "prompt")
+# Those that have none yet. The list only gets shorter.
+NOT_MIRRORED = ROOT / "tests" / "not_mirrored.txt"
+
+
+def test_each_module_has_its_test_module() -> None:
+    without = set()
+    for path in modules():
+        parts = path.relative_to(PACKAGE)
+        if str(parts).startswith(MIRRORED) and path.stem != "__init__":
+            mirror = ROOT / "tests" / parts.parent / f"test_{path.stem}.py"
+            if not mirror.exists():
+                without.add(str(parts.with_suffix("")))
+    assert without == set(NOT_MIRRORED.read_text().split())
+
+
 def test_every_extension_has_a_stub() -> None:
     sources = sorted((PACKAGE / "_fast").glob("*.pyx"))
     assert sources

@@ -9,7 +9,7 @@ from sglrouter.families.formats.forced_calls import forced
 from sglrouter.families.formats.program import Format, Tools
 from sglrouter.families.formats.reasoning import ReasoningFormat
 from sglrouter.families.reading import Reading
-from sglrouter.model import Model
+from sglrouter.families.registry import ModelFormats
 from sglrouter.prompt.conversation import Prompt
 from sglrouter.request.reasoning_start import starts_in_reasoning
 from sglrouter.schema.chat import ChatRequest
@@ -22,7 +22,7 @@ def reading_of(
     request: ChatRequest,
     tools: Sequence[Mapping[str, Any]] | None,
     prompt: Prompt,
-    model: Model,
+    formats: ModelFormats,
     *,
     must_call: bool,
     drop_unknown: bool,
@@ -34,17 +34,17 @@ def reading_of(
         request: The request.
         tools: The tools that the prompt shows.
         prompt: The prompt, whose end says where the answer begins.
-        model: Whose formats they are.
+        formats: How the model writes.
         must_call: Whether the answer has to be a call.
         drop_unknown: Whether calls of other functions are dropped.
         as_json: Whether a grammar makes the answer JSON, array of calls included.
     """
-    reasoning = model.formats.reasoning if request.separate_reasoning is not False else None
+    reasoning = formats.reasoning if request.separate_reasoning is not False else None
     calls: Format | None = None
     if must_call:
-        calls = forced(model.formats.calls)
-    elif tools or (model.formats.calls is not None and model.formats.calls.every_answer):
-        calls = model.formats.calls
+        calls = forced(formats.calls)
+    elif tools or (formats.calls is not None and formats.calls.every_answer):
+        calls = formats.calls
     return Reading(
         calls=calls,
         reasoning=reasoning,

@@ -203,7 +203,7 @@ class ChatServing:
                 request,
                 tools.shown,
                 prompt,
-                model,
+                model.formats,
                 must_call=tools.forced,
                 as_json=grammar.constraint is not None and grammar.constraint[0] == "json_schema",
                 drop_unknown=self._service.settings.unknown_tools == "drop",
