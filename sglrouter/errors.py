@@ -9,7 +9,7 @@ is a 5xx that names the engine, not the router.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -64,37 +64,6 @@ class BadRequest(RouterError):
 
     status = 400
     type = "invalid_request_error"
-
-
-class Invalid(BadRequest):
-    """A field of the request is not as it must be.
-
-    Checks call fields by the names that they have inside, which are no API's. Where an API
-    calls one otherwise, its boundary puts that name in; see called().
-
-    Args:
-        param: The field, by its path.
-        what: What is wrong with it: the end of a sentence that begins with its name.
-        code: OpenAI's code.
-        others: Fields that `what` speaks of, a %s for each. Without any it is taken as it is.
-    """
-
-    def __init__(
-        self, param: str, what: str, code: str = "invalid_value", others: Sequence[str] = ()
-    ) -> None:
-        said = what % tuple(others) if others else what
-        super().__init__(f"{param} {said}", code=code, param=param)
-        self._field, self._what, self._others = param, what, others
-
-    def called(self, name: Callable[[str], str]) -> Invalid:
-        """The same error in a client's own words.
-
-        Args:
-            name: Gives what the client calls a field; the same where there is no other name.
-        """
-        return Invalid(
-            name(self._field), self._what, self.code or "", [name(other) for other in self._others]
-        )
 
 
 class EngineError(RouterError):

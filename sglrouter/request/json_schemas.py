@@ -26,7 +26,7 @@ from urllib.parse import unquote
 import jsonschema_rs
 
 from sglrouter._fast.json_shape import json_shape
-from sglrouter.errors import Invalid
+from sglrouter.errors import BadRequest
 from sglrouter.turns import Pause, Turns, no_pause
 
 MAX_DEPTH = 64
@@ -91,7 +91,7 @@ def check_is_schema(schema: dict[str, Any], where: str) -> None:
         where: The field that it is in, for messages.
 
     Raises:
-        Invalid: It is not a valid schema.
+        BadRequest: It is not a valid schema.
     """
     draft = schema.get("$schema")
     name = draft.rstrip("#") if isinstance(draft, str) else ""
@@ -99,13 +99,15 @@ def check_is_schema(schema: dict[str, Any], where: str) -> None:
         _META.get(name, _DEFAULT_META)(schema)
     except jsonschema_rs.ValidationError as exc:
         place = pointer(exc.instance_path)
-        raise Invalid(
-            where,
-            f"is not a valid JSON Schema: at {place}: {_short(exc.message)}",
-            "invalid_json_schema",
+        raise BadRequest(
+            f"{where} is not a valid JSON Schema: at {place}: {_short(exc.message)}",
+            param=where,
+            code="invalid_json_schema",
         ) from exc
     except ValueError as exc:  # half a surrogate pair, a number that Rust has no type for
-        raise Invalid(where, f"is not a valid JSON Schema: {exc}", "invalid_json_schema") from exc
+        raise BadRequest(
+            f"{where} is not a valid JSON Schema: {exc}", param=where, code="invalid_json_schema"
+        ) from exc
 
 
 def check_size(encoded: bytes, where: str) -> None:
@@ -116,14 +118,14 @@ def check_size(encoded: bytes, where: str) -> None:
         where: The field that it is in, for messages.
 
     Raises:
-        Invalid: It holds too much.
+        BadRequest: It holds too much.
     """
     # Fewer bytes cannot hold more values.
     if len(encoded) > MAX_VALUES and json_shape(encoded)[0] > MAX_VALUES:
-        raise Invalid(
-            where,
-            f"holds more than {MAX_VALUES} values, which is too much for a schema",
-            "invalid_json_schema",
+        raise BadRequest(
+            f"{where} holds more than {MAX_VALUES} values, which is too much for a schema",
+            param=where,
+            code="invalid_json_schema",
         )
 
 
@@ -136,7 +138,7 @@ def check_constrains(schema: dict[str, Any], where: str, pause: Pause = no_pause
         pause: Called now and then, to let others go on.
 
     Raises:
-        Invalid: It is too large, or a reference in it leads nowhere.
+        BadRequest: It is too large, or a reference in it leads nowhere.
     """
     same_value: dict[str, list[str]] = {}
     entries = 0
@@ -250,9 +252,11 @@ def _loop(edges: dict[str, list[str]]) -> str | None:
     return None
 
 
-def _unusable(where: str, place: str, why: str) -> Invalid:
-    return Invalid(
-        where, f"cannot be used as a constraint: at {place}: {why}", "invalid_json_schema"
+def _unusable(where: str, place: str, why: str) -> BadRequest:
+    return BadRequest(
+        f"{where} cannot be used as a constraint: at {place}: {why}",
+        param=where,
+        code="invalid_json_schema",
     )
 
 

@@ -19,7 +19,7 @@ import msgspec
 
 from sglrouter._fast.prompt_ids import largest_id
 from sglrouter.engines.wire.scheduler import Sampling
-from sglrouter.errors import BadRequest, Invalid
+from sglrouter.errors import BadRequest
 from sglrouter.schema.chat import ChatRequest
 from sglrouter.schema.sampling import SamplingRequest
 
@@ -125,7 +125,7 @@ def choices(request: SamplingRequest, limits: Limits) -> int:
     """How many samples are asked for."""
     n = 1 if request.n is None else request.n
     if not 1 <= n <= limits.max_n:
-        raise _out_of_range("n", n, f"between 1 and {limits.max_n}")
+        raise _out_of_range(request.name_of("n"), n, f"between 1 and {limits.max_n}")
     return n
 
 
@@ -268,7 +268,7 @@ def sampling(
         if value is None:
             return defaults.get(name, allowed.neutral)
         if not allowed.holds(value):
-            raise _out_of_range(name, value, str(allowed))
+            raise _out_of_range(request.name_of(name), value, str(allowed))
         return float(value)
 
     min_new_tokens, max_new_tokens = _lengths(request, prompt_tokens, limits, no_tokens)
@@ -292,11 +292,11 @@ def sampling(
     )
 
 
-def _out_of_range(name: str, value: object, allowed: str) -> Invalid:
-    given = str(value)
-    if len(given) > 64:
-        given = f"{given[:64]}..."
-    return Invalid(name, f"must be {allowed}, not {given}")
+def _out_of_range(name: str, value: object, wanted: str) -> BadRequest:
+    shown = str(value)
+    if len(shown) > 64:
+        shown = f"{shown[:64]}..."
+    return BadRequest(f"{name} must be {wanted}, not {shown}", code="invalid_value", param=name)
 
 
 def _lengths(
@@ -311,10 +311,12 @@ def _lengths(
     most: int | None = getattr(request, name)
     fewest = 0 if no_tokens else 1
     if most is not None and most < fewest:
-        raise _out_of_range(name, most, f"at least {fewest}")
+        raise _out_of_range(request.name_of(name), most, f"at least {fewest}")
     least = request.min_tokens or 0
     if least < 0 or (most is not None and least > most):
-        raise Invalid("min_tokens", f"must be between 0 and %s, not {least}", others=(name,))
+        raise _out_of_range(
+            request.name_of("min_tokens"), least, f"between 0 and {request.name_of(name)}"
+        )
     room = limits.room(prompt_tokens)
     left = _INT_MAX if room is None else max(1, min(room, _INT_MAX))
     return min(least, left), None if most is None else min(most, left)
@@ -325,7 +327,7 @@ def _top_k(request: SamplingRequest, defaults: Mapping[str, float]) -> int:
     if value is None:
         value = int(defaults.get("top_k", -1))
     elif not is_top_k(value):
-        raise _out_of_range("top_k", value, "-1, for all tokens, or at least 1")
+        raise _out_of_range(request.name_of("top_k"), value, "-1, for all tokens, or at least 1")
     return value or -1
 
 
@@ -335,7 +337,7 @@ def _stop(request: SamplingRequest) -> tuple[str, ...]:
     stop = [request.stop] if isinstance(request.stop, str) else request.stop
     # An empty string matches at once.
     stop = [text for text in stop if text]
-    name = "stop"
+    name = request.name_of("stop")
     if len(stop) > MAX_STOPS:
         raise _out_of_range(name, len(stop), f"at most {MAX_STOPS} strings")
     for text in stop:
@@ -348,7 +350,7 @@ def _stop_token_ids(request: SamplingRequest, limits: Limits) -> tuple[int, ...]
     ids = request.stop_token_ids
     if not ids:
         return ()
-    name = "stop_token_ids"
+    name = request.name_of("stop_token_ids")
     if len(ids) > MAX_STOP_TOKEN_IDS:
         raise _out_of_range(name, len(ids), f"at most {MAX_STOP_TOKEN_IDS} ids")
     for token in ids:
@@ -362,7 +364,7 @@ def _logit_bias(request: SamplingRequest, limits: Limits) -> tuple[tuple[int, fl
     biases = request.logit_bias
     if not biases:
         return ()
-    name = "logit_bias"
+    name = request.name_of("logit_bias")
     if len(biases) > MAX_BIASES:
         raise _out_of_range(name, len(biases), f"a map of at most {MAX_BIASES} tokens")
     checked = []
@@ -390,7 +392,7 @@ def _constraint(
             "tools" if request.response_format is None else "response_format"
         )
         raise _out_of_range(
-            name,
+            request.name_of(name),
             len(constraint[1]),
             f"at most {limits.max_grammar} characters as a grammar",
         )

@@ -13,7 +13,6 @@ import msgspec
 from msgspec import Meta
 
 from sglrouter.errors import BadRequest
-from sglrouter.schema.field_names import renaming
 from sglrouter.schema.json_bounds import JsonBounds, check_text_shape, decode_bounded
 from sglrouter.schema.sampling import SamplingRequest
 
@@ -89,11 +88,12 @@ class CompletionRequest(SamplingRequest, frozen=True, kw_only=True):
         Meta(description="A JSON Schema that the answer follows, as a string or an object."),
     ] = None
 
+    def name_of(self, field: str) -> str:
+        """See SamplingRequest."""
+        if field == "response_format" and self.json_schema is not None:
+            return "json_schema"
+        return field
 
-# What json_schema becomes has the client's name in errors.
-BY_JSON_SCHEMA = renaming(
-    {"response_format.json_schema.schema": "json_schema", "response_format": "json_schema"}
-)
 
 _decoder = msgspec.json.Decoder(CompletionRequest, strict=False)
 

@@ -6,13 +6,11 @@ has is not its type's to say where both are lists, so those are told apart later
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
 
-from sglrouter.schema.field_names import renaming
 from sglrouter.schema.json_bounds import JsonBounds, decode_bounded
 from sglrouter.schema.sampling import Ignored, SamplingRequest, asks_for_something
 
@@ -117,19 +115,13 @@ class NativeSampling(SamplingRequest, frozen=True, kw_only=True):
     place: str
     grammar_field: str = "json_schema"
 
-    @property
-    def names(self) -> Callable[[str], str]:
-        """What a native request calls the fields; for errors."""
-        grammar = f"{self.place}.{self.grammar_field}"
-        return renaming(
-            {
-                "response_format.json_schema.schema": grammar,
-                "response_format": grammar,
-                "stop_token_ids": f"{self.place}.stop_token_ids",
-                **{field: f"{self.place}.{field}" for field in _SAME},
-                **{ours: f"{self.place}.{theirs}" for ours, theirs in _OPENAI_NAMES.items()},
-            }
-        )
+    def name_of(self, field: str) -> str:
+        """See SamplingRequest."""
+        if field == "response_format":
+            return f"{self.place}.{self.grammar_field}"
+        if field in _SAME or field in _OPENAI_NAMES or field == "stop_token_ids":
+            return f"{self.place}.{_OPENAI_NAMES.get(field, field)}"
+        return field
 
 
 def shared_form(

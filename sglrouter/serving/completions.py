@@ -18,7 +18,7 @@ from sglrouter.engines.wire.scheduler import (
     generate_request,
     new_request_id,
 )
-from sglrouter.errors import BadRequest, Invalid
+from sglrouter.errors import BadRequest
 from sglrouter.output.head import Head
 from sglrouter.output.prompt_text import PromptText
 from sglrouter.output.text import TextChoice, TextCompletion, TextStream
@@ -31,7 +31,6 @@ from sglrouter.request.sampling import (
     sampling,
 )
 from sglrouter.schema.completions import (
-    BY_JSON_SCHEMA,
     DEFAULT_MAX_TOKENS,
     CompletionRequest,
     decode_completion_request,
@@ -102,10 +101,7 @@ class CompletionServing:
         service = self._service
         request = service.read(decode_completion_request, body)
         facts = service.facts_for_text()
-        try:
-            plan = self._plan(request, facts)
-        except Invalid as exc:
-            raise exc if request.json_schema is None else exc.called(BY_JSON_SCHEMA) from exc
+        plan = self._plan(request, facts)
         # The samples of one prompt beside each other.
         each = [work for work in plan.work for _ in range(plan.samples)]
         readers = [self._choice(request, plan, work) for work in each]
@@ -149,8 +145,6 @@ class CompletionServing:
         samples = _samples(request, n, limits)
         _check_alternatives(request, limits)
         field, constraint = response_constraint(request, service.pause) or (None, None)
-        if field is not None and request.json_schema is not None:
-            field = BY_JSON_SCHEMA(field)
         prompts = self._prompts.read(request.prompt, limits, "prompt")
         if request.echo:
             self._check_echo(prompts, n)

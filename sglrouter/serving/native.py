@@ -23,7 +23,7 @@ from sglrouter.engines.wire.scheduler import (
     generate_request,
     new_request_id,
 )
-from sglrouter.errors import BadRequest, Invalid
+from sglrouter.errors import BadRequest
 from sglrouter.output.native import NativeBody, NativeOutput, NativeRequest, NativeStream
 from sglrouter.request.grammar import Grammar, response_constraint
 from sglrouter.request.sampling import Limits, check_length, check_prompt, choices, sampling
@@ -92,11 +92,7 @@ class NativeServing:
         preferred = preferred_params(facts.preferred_sampling_params)
 
         def samples(params: NativeSamplingParams, place: str) -> int:
-            shared = shared_form(params, place, None, None)
-            try:
-                return choices(shared, limits)
-            except Invalid as exc:
-                raise exc.called(shared.names) from exc
+            return choices(shared_form(params, place, None, None), limits)
 
         items = items_of(request, samples, service.settings.max_prompts)
         plans = self._plans(items, preferred, facts, limits)
@@ -139,17 +135,14 @@ class NativeServing:
             lora_id = self._service.adapter(shared, facts)
             ids = self._prompt_ids(item, limits)
             check_prompt(ids, limits, item.field)
-            try:
-                params = sampling(
-                    shared,
-                    prompt_tokens=len(ids),
-                    defaults={},
-                    limits=limits,
-                    constraint=grammar.constraint,
-                    no_tokens=True,
-                )
-            except Invalid as exc:
-                raise exc.called(shared.names) from exc
+            params = sampling(
+                shared,
+                prompt_tokens=len(ids),
+                defaults={},
+                limits=limits,
+                constraint=grammar.constraint,
+                no_tokens=True,
+            )
             _check_scoring(item.scoring, len(ids), limits)
             room -= _scores(item, params, len(ids), limits)
             if room < 0:
@@ -157,7 +150,7 @@ class NativeServing:
                     f"The answer could have more than {limits.max_logprobs} log probabilities: "
                     "ask for fewer, or for fewer tokens",
                     code="invalid_value",
-                    param=shared.names("max_tokens"),
+                    param=shared.name_of("max_tokens"),
                 )
             plans.append(_Plan(item, ids, params, lora_id, grammar))
         return plans
@@ -249,11 +242,8 @@ def _sampling_of(
         )
     wanted = _response_format(params, place, limits)
     shared = shared_form(params, place, wanted, item.lora_path)
-    try:
-        asked = response_constraint(shared, pause)
-    except Invalid as exc:
-        raise exc.called(shared.names) from exc
-    return shared, Grammar() if asked is None else Grammar(asked[1], shared.names(asked[0]))
+    asked = response_constraint(shared, pause)
+    return shared, Grammar() if asked is None else Grammar(asked[1], asked[0])
 
 
 def _response_format(

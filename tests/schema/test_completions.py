@@ -8,11 +8,7 @@ from typing import Any
 import pytest
 
 from sglrouter.errors import BadRequest
-from sglrouter.schema.completions import (
-    BY_JSON_SCHEMA,
-    CompletionRequest,
-    decode_completion_request,
-)
+from sglrouter.schema.completions import CompletionRequest, decode_completion_request
 from sglrouter.schema.json_bounds import JsonBounds
 
 
@@ -71,7 +67,8 @@ def test_a_schema_is_a_response_format(schema: object) -> None:
         "type": "json_schema",
         "json_schema": {"schema": {"type": "object"}},
     }
-    assert BY_JSON_SCHEMA("response_format") == "json_schema"
+    assert request.name_of("response_format") == "json_schema"
+    assert decode().name_of("response_format") == "response_format"
 
 
 def test_a_schema_beside_a_response_format_is_refused() -> None:

@@ -124,12 +124,12 @@ def test_each_field_has_the_name_that_all_requests_share() -> None:
     ],
 )
 def test_errors_use_the_clients_names(field: str, name: str) -> None:
-    assert shared_form(params(), "here", None, None).names(field) == name
+    assert shared_form(params(), "here", None, None).name_of(field) == name
 
 
 def test_a_grammar_is_called_by_the_field_that_it_came_in() -> None:
     shared = shared_form(params(structural_tag="{}"), "here", None, None)
-    assert shared.names("response_format") == "here.structural_tag"
+    assert shared.name_of("response_format") == "here.structural_tag"
 
 
 @pytest.mark.parametrize(
