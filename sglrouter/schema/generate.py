@@ -83,65 +83,32 @@ IGNORED_IN_SAMPLING_PARAMS = (
     "watermark",
 )
 
-# Fields by the names that they have in OpenAI's requests.
-_OPENAI_NAMES = {"max_tokens": "max_new_tokens", "min_tokens": "min_new_tokens"}
-_SAME = (
-    "stop",
-    "temperature",
-    "top_p",
-    "top_k",
-    "min_p",
-    "frequency_penalty",
-    "presence_penalty",
-    "repetition_penalty",
-    "n",
-    "regex",
-    "ebnf",
-    "ignore_eos",
-    "skip_special_tokens",
-    "no_stop_trim",
-    "logit_bias",
+# What is called alike here and in what all requests share.
+_SAME = tuple(
+    name for name in NativeSamplingParams.__struct_fields__
+    if name in SamplingRequest.__struct_fields__
+    and name not in IGNORED_IN_SAMPLING_PARAMS and name != "stop_token_ids"
+)  # fmt: skip
+# What is not, from the longest neutral path on.
+_NAMES = (
+    ("max_tokens", "max_new_tokens"),
+    ("min_tokens", "min_new_tokens"),
+    ("response_format.json_schema.schema", "json_schema"),
 )
 
 
-class NativeSampling(SamplingRequest, frozen=True, kw_only=True):
-    """sampling_params in the form that all requests share; see shared_form().
-
-    Attributes:
-        place: What holds them in the body.
-        grammar_field: The field that response_format is made from.
-    """
-
-    place: str
-    grammar_field: str = "json_schema"
-
-    def name_of(self, field: str) -> str:
-        """See SamplingRequest."""
-        if field == "response_format":
-            return f"{self.place}.{self.grammar_field}"
-        if field in _SAME or field in _OPENAI_NAMES or field == "stop_token_ids":
-            return f"{self.place}.{_OPENAI_NAMES.get(field, field)}"
-        return field
-
-
-def shared_form(
-    params: NativeSamplingParams,
-    place: str,
-    response_format: dict[str, Any] | None,
-    lora_path: str | None,
-) -> NativeSampling:
-    """Turns sampling_params into what serves all requests.
+def sampling_wishes(
+    params: NativeSamplingParams, response_format: dict[str, Any] | None, lora_path: str | None
+) -> SamplingRequest:
+    """What sampling_params ask for, in neutral terms; name_in_params() leads back.
 
     Args:
         params: As the client wrote them.
-        place: What holds them in the body.
-        response_format: What its JSON schema or structural tag is in OpenAI's requests.
+        response_format: What its JSON schema or structural tag is in neutral terms.
         lora_path: The request's adapter.
     """
     most = params.max_new_tokens
-    return NativeSampling(
-        place=place,
-        grammar_field="json_schema" if params.structural_tag is None else "structural_tag",
+    return SamplingRequest(
         response_format=response_format,
         lora_path=lora_path,
         max_tokens=DEFAULT_MAX_NEW_TOKENS if most is msgspec.UNSET else most,
@@ -149,6 +116,22 @@ def shared_form(
         stop_token_ids=[token for token in params.stop_token_ids or () if token is not None],
         **{name: getattr(params, name) for name in _SAME},
     )
+
+
+def name_in_params(params: NativeSamplingParams, place: str, field: str) -> str:
+    """What a field of sampling_wishes() is called in a native request.
+
+    Args:
+        params: What the wishes came from, preferences included.
+        place: Where the body has them.
+        field: A neutral name, or the path to what is in it.
+    """
+    grammar = "json_schema" if not params.structural_tag else "structural_tag"
+    for neutral, own in (*_NAMES, ("response_format", grammar)):
+        if field.startswith(neutral):
+            return f"{place}.{own}{field[len(neutral) :]}"
+    head = field.partition(".")[0].partition("[")[0]
+    return f"{place}.{field}" if head in NativeSamplingParams.__struct_fields__ else field
 
 
 def with_preferred(

@@ -171,10 +171,6 @@ class SamplingRequest(msgspec.Struct, frozen=True, kw_only=True):
     return_token_ids: Ignored = None
     return_meta_info: Ignored = None
 
-    def name_of(self, field: str) -> str:
-        """What the client calls a field: its path in the body."""
-        return field
-
 
 # Fields that change an answer, but that no engine is told of: the wire has no room for
 # them, or what comes over it is not checked (code to run, ranks).
