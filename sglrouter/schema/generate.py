@@ -12,7 +12,13 @@ import msgspec
 from msgspec import Meta
 
 from sglrouter.schema.json_bounds import JsonBounds, decode_bounded
-from sglrouter.schema.sampling import Ignored, SamplingRequest, asks_for_something
+from sglrouter.schema.sampling import (
+    IGNORED_MARK,
+    Ignored,
+    SamplingRequest,
+    asks_for_something,
+    marked,
+)
 
 DEFAULT_MAX_NEW_TOKENS = 128
 
@@ -75,13 +81,7 @@ class NativeSamplingParams(msgspec.Struct, frozen=True, kw_only=True):
     watermark: Ignored = None
 
 
-IGNORED_IN_SAMPLING_PARAMS = (
-    "stop_regex",
-    "sampling_seed",
-    "custom_params",
-    "beam_width",
-    "watermark",
-)
+IGNORED_IN_SAMPLING_PARAMS = marked(NativeSamplingParams, IGNORED_MARK)
 
 # What is called alike here and in what all requests share.
 _SAME = tuple(
@@ -148,6 +148,9 @@ def with_preferred(
     return msgspec.structs.replace(params, **changes) if changes else params
 
 
+# What a field is marked with that would need more than token ids.
+_MEDIA = Meta(description="Refused.")
+
 # One value for all prompts, or one for each.
 Switch = bool | list[bool | None] | None
 Number = int | list[int | None] | None
@@ -201,10 +204,10 @@ class GenerateRequest(msgspec.Struct, frozen=True, kw_only=True):
         Meta(description="Whether the answer begins with reasoning, which grammars let pass."),
     ] = None
 
-    image_data: Annotated[Any, Meta(description="Refused.")] = None
-    audio_data: Annotated[Any, Meta(description="Refused.")] = None
-    video_data: Annotated[Any, Meta(description="Refused.")] = None
-    input_embeds: Annotated[Any, Meta(description="Refused.")] = None
+    image_data: Annotated[Any, _MEDIA] = None
+    audio_data: Annotated[Any, _MEDIA] = None
+    video_data: Annotated[Any, _MEDIA] = None
+    input_embeds: Annotated[Any, _MEDIA] = None
 
     return_hidden_states: Ignored = None
     return_routed_experts: Ignored = None
@@ -232,33 +235,8 @@ class GenerateRequest(msgspec.Struct, frozen=True, kw_only=True):
     watermark: Ignored = None
 
 
-REFUSED_IN_GENERATE = ("image_data", "audio_data", "video_data", "input_embeds")
-IGNORED_IN_GENERATE = (
-    "return_hidden_states",
-    "return_routed_experts",
-    "return_indexer_topk",
-    "return_sampling_mask",
-    "return_entropy",
-    "return_flat_raw_top_logprobs",
-    "return_flat_raw_output_top_logprobs",
-    "custom_logit_processor",
-    "positional_embed_overrides",
-    "multi_item_delimiter_indices",
-    "token_indices_to_pool",
-    "max_thinking_tokens",
-    "session_params",
-    "session_id",
-    "cache_salt",
-    "extra_key",
-    "kv_hints",
-    "priority",
-    "routed_dp_rank",
-    "data_parallel_rank",
-    "bootstrap_host",
-    "bootstrap_port",
-    "bootstrap_room",
-    "watermark",
-)
+REFUSED_IN_GENERATE = marked(GenerateRequest, _MEDIA)
+IGNORED_IN_GENERATE = marked(GenerateRequest, IGNORED_MARK)
 
 
 class NativeMetaInfo(msgspec.Struct, kw_only=True):
