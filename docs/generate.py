@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from sglrouter.config import Settings, parse_endpoint, settings_table
+from sglrouter.config import Settings, settings_table
+from sglrouter.endpoint import parse_endpoint
 from sglrouter.engines.channel.connect import connector
 from sglrouter.engines.fleet.fleet import Fleet
 from sglrouter.families.family import Family

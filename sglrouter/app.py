@@ -12,7 +12,8 @@ from typing import Any
 
 import falcon
 
-from sglrouter.config import Settings, parse_endpoint
+from sglrouter.config import Settings
+from sglrouter.endpoint import parse_endpoint
 from sglrouter.engines.channel.connect import connector
 from sglrouter.engines.fleet.fleet import Fleet
 from sglrouter.engines.tokenizer_fetch import model_directory

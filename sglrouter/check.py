@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from sglrouter.config import Settings, parse_endpoint
+from sglrouter.config import Settings
+from sglrouter.endpoint import parse_endpoint
 from sglrouter.engines.channel.connect import HOW_TO_GET_HTTP2, http2_is_built
 from sglrouter.engines.channel.grpcio import GrpcioChannel
 from sglrouter.engines.fleet.engine import Engine

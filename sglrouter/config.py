@@ -13,9 +13,6 @@ from typing import Annotated, Any, get_args, get_type_hints
 import msgspec
 from msgspec import Meta
 
-from sglrouter.endpoint import Endpoint as Endpoint
-from sglrouter.endpoint import parse_endpoint as parse_endpoint
-
 # The original router's environment names; the first that is set wins.
 ALIASES = {
     "SGL_TOKENIZER_PATH": "tokenizer",

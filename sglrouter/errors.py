@@ -9,7 +9,7 @@ is a 5xx that names the engine, not the router.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -64,6 +64,32 @@ class BadRequest(RouterError):
 
     status = 400
     type = "invalid_request_error"
+
+
+class Invalid(BadRequest):
+    """A field is not what it must be: told without saying which API's field it is.
+
+    Attributes:
+        what: What is wrong with it, such as "must be at least 1, not 0".
+        beside: Other fields that the sentence ends with.
+    """
+
+    def __init__(
+        self, param: str, what: str, *, code: str | None = None, beside: Sequence[str] = ()
+    ) -> None:
+        others = " and ".join(beside)
+        super().__init__(f"{param} {what} {others}".rstrip(), code=code, param=param)
+        self.what = what
+        self.beside = beside
+
+    def named(self, name: Callable[[str], str]) -> Invalid:
+        """The same with the names that an API has for the fields.
+
+        Args:
+            name: Takes a field's neutral name, or the path to what is in it.
+        """
+        beside = [name(other) for other in self.beside]
+        return Invalid(name(self.param or ""), self.what, code=self.code, beside=beside)
 
 
 class EngineError(RouterError):

@@ -22,7 +22,8 @@ from sglrouter.client.home import home
 from sglrouter.client.options import Buffers, Timeouts, checked
 from sglrouter.client.stream import ChatCompletionStream
 from sglrouter.client.work import Work
-from sglrouter.config import Settings, parse_endpoint
+from sglrouter.config import Settings
+from sglrouter.endpoint import parse_endpoint
 from sglrouter.engines.channel.channel_options import ChannelOptions
 from sglrouter.engines.channel.connect import connector
 from sglrouter.engines.fleet.fleet import Fleet

@@ -23,7 +23,8 @@ from threading import Event
 
 import msgspec
 
-from sglrouter.config import Endpoint, Settings, cache_directory, parse_endpoint
+from sglrouter.config import Settings, cache_directory
+from sglrouter.endpoint import Endpoint, parse_endpoint
 from sglrouter.engines.channel.channel import Channel
 from sglrouter.engines.channel.grpcio import GrpcioChannel
 from sglrouter.engines.wire.scheduler import GET_TOKENIZER, read_tokenizer_chunk, tokenizer_request

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from sglrouter.errors import BadRequest
+from sglrouter.errors import Invalid
 from sglrouter.request.json_schemas import (
     MAX_PATTERN,
     check_constrains,
@@ -48,10 +48,7 @@ def check_structural_tag(tag: Json, pause: Pause = no_pause) -> None:
     elif isinstance(tag.get("format"), dict):
         _check_formats(tag["format"], pause)
     else:
-        raise BadRequest(
-            f"{_ROOT}.format must be an object, unless there are structures and triggers",
-            param=f"{_ROOT}.format",
-        )
+        raise _wrong("format", "must be an object, unless there are structures and triggers")
 
 
 def _check_structures(tag: Json, pause: Pause) -> None:
@@ -141,5 +138,5 @@ def _is_list_of_texts(value: object) -> bool:
     return isinstance(value, list) and all(isinstance(text, str) and text for text in value)
 
 
-def _wrong(where: str, what: str) -> BadRequest:
-    return BadRequest(f"{_ROOT}.{where} {what}", param=f"{_ROOT}.{where}")
+def _wrong(where: str, what: str) -> Invalid:
+    return Invalid(f"{_ROOT}.{where}", what)

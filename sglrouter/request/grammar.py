@@ -7,14 +7,12 @@ format: the grammar is then of an answer or calls, where the calls can be descri
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, TypeVar
 
 import msgspec
 
-from sglrouter.errors import BadRequest, RouterError
+from sglrouter.errors import Invalid, RouterError
 from sglrouter.families.family import Family
 from sglrouter.request.client_tags import check_structural_tag
 from sglrouter.request.json_schemas import (
@@ -63,7 +61,7 @@ def choose_grammar(
         pause: Called now and then, to let others go on.
 
     Raises:
-        BadRequest: There are several, or one is malformed.
+        Invalid: There are several, or one is malformed.
     """
     asked = response_constraint(request, pause)
     parallel = request.parallel_tool_calls is not False
@@ -75,10 +73,8 @@ def choose_grammar(
         return Grammar(called, "tools" if called else None)
     field, constraint = asked
     if tools.forced:
-        raise BadRequest(
-            f"tool_choice makes the answer a call, which {field} cannot be combined with: "
-            "leave one of them out",
-            param="tool_choice",
+        raise Invalid(
+            "tool_choice", "makes the answer a call, which cannot be combined with", beside=[field]
         )
     if tools.shown and constraint[0] == "json_schema":
         constraint = (
@@ -105,53 +101,33 @@ def response_constraint(
         pause: Called now and then, to let others go on.
 
     Raises:
-        BadRequest: There are several, or one is malformed.
+        Invalid: There are several, or one is malformed.
     """
     found: list[tuple[str, Constraint]] = []
     if request.response_format is not None:
-        name = request.name_of("response_format")
-        with _called(name):
-            constraint = _response_format(request.response_format, pause)
+        constraint = _response_format(request.response_format, pause)
         if constraint is not None:
-            found.append((name, constraint))
+            found.append(("response_format", constraint))
     for field, kind, most in (
         ("regex", "regex", MAX_PATTERN),
         ("ebnf", "ebnf_grammar", MAX_EBNF),
     ):
         text = getattr(request, field)
         if text is not None:
-            name = request.name_of(field)
-            _check_text(text, name, most)
-            found.append((name, (kind, text)))
+            _check_text(text, field, most)
+            found.append((field, (kind, text)))
     if len(found) > 1:
-        fields = " and ".join(field for field, _ in found)
-        raise BadRequest(
-            f"An answer can have one grammar, but {fields} are given: leave all but one out",
-            param=found[0][0],
+        raise Invalid(
+            found[0][0], "is one grammar too many beside", beside=[field for field, _ in found[1:]]
         )
     return found[0] if found else None
 
 
-@contextmanager
-def _called(name: str) -> Iterator[None]:
-    """Calls response_format, and the schema in it, in errors as the client does."""
-    try:
-        yield
-    except BadRequest as exc:
-        if name != "response_format" and exc.param is not None:
-            for ours in ("response_format.json_schema.schema", "response_format"):
-                exc.message = exc.message.replace(ours, name, 1)
-                exc.param = exc.param.replace(ours, name, 1)
-        raise
-
-
 def _check_text(text: str, field: str, most: int) -> None:
     if len(text) > most:
-        raise BadRequest(
-            f"{field} must have at most {most} characters", code="invalid_value", param=field
-        )
+        raise Invalid(field, f"must have at most {most} characters", code="invalid_value")
     if "\0" in text:
-        raise BadRequest(f"{field} must not hold NUL characters", code="invalid_value", param=field)
+        raise Invalid(field, "must not hold NUL characters", code="invalid_value")
 
 
 def _response_format(wanted: dict[str, Any], pause: Pause) -> Constraint | None:
@@ -165,22 +141,21 @@ def _response_format(wanted: dict[str, Any], pause: Pause) -> Constraint | None:
     if kind == "structural_tag":
         check_structural_tag(wanted, pause)
         return "structural_tag", _encode(wanted, "response_format").decode()
-    raise BadRequest(
-        "response_format.type must be text, json_object, json_schema or structural_tag",
-        param="response_format.type",
+    raise Invalid(
+        "response_format.type", "must be text, json_object, json_schema or structural_tag"
     )
 
 
 def _schema_of(holder: object, pause: Pause) -> str:
     where = "response_format.json_schema"
     if not isinstance(holder, dict):
-        raise BadRequest(f"{where} must be an object with a schema", param=where)
+        raise Invalid(where, "must be an object with a schema")
     if not isinstance(holder.get("strict"), bool | None):
-        raise BadRequest(f"{where}.strict must be true or false", param=f"{where}.strict")
+        raise Invalid(f"{where}.strict", "must be true or false")
     where += ".schema"
     schema = holder.get("schema")
     if not isinstance(schema, dict):
-        raise BadRequest(f"{where} must be an object", param=where)
+        raise Invalid(where, "must be an object")
     encoded = _encode(schema, where)
     return (_checked if len(encoded) <= _LONGEST_KEPT else _checked.__wrapped__)(
         encoded, where, pause
@@ -204,6 +179,6 @@ def _encode(value: object, where: str) -> bytes:
     try:
         return msgspec.json.encode(value)
     except RecursionError as exc:
-        raise BadRequest(f"{where} is nested too deeply", param=where) from exc
+        raise Invalid(where, "is nested too deeply") from exc
     except UnicodeEncodeError as exc:
-        raise BadRequest(f"{where} holds text that is not Unicode: {exc}", param=where) from exc
+        raise Invalid(where, f"holds text that is not Unicode: {exc}") from exc

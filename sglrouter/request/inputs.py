@@ -11,6 +11,7 @@ from typing import Any, cast
 
 from sglrouter.errors import BadRequest
 from sglrouter.prompt.encoder import Encoder
+from sglrouter.request.ids import ANY_ID, check_ids
 from sglrouter.request.sampling import Limits, check_length, check_prompt, check_size
 from sglrouter.turns import taking_turns
 
@@ -100,25 +101,10 @@ def ids_of(
             tokens: Sequence[int] = encoder.encode_raw(each)
         else:
             check_size(each, limits, where)
-            tokens = checked_ids(each, where)
+            check_ids(each, ANY_ID, where)
+            tokens = each
         check_prompt(tokens, limits, where)
         ids.append(tokens)
-    return ids
-
-
-def checked_ids(ids: Sequence[int], where: str) -> Sequence[int]:
-    """Ids from a client, of 32 bits each; whether the vocabulary has them is not checked.
-
-    Raises:
-        BadRequest: One is out of range.
-    """
-    if ids and not (min(ids) >= 0 and max(ids) < 2**32):
-        wrong = next(i for i, each in enumerate(ids) if not 0 <= each < 2**32)
-        raise BadRequest(
-            f"{where}[{wrong}] is {ids[wrong]}, which is no token id",
-            code="token_out_of_vocabulary",
-            param=f"{where}[{wrong}]",
-        )
     return ids
 
 

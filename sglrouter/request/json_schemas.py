@@ -26,7 +26,7 @@ from urllib.parse import unquote
 import jsonschema_rs
 
 from sglrouter._fast.json_shape import json_shape
-from sglrouter.errors import BadRequest
+from sglrouter.errors import Invalid
 from sglrouter.turns import Pause, Turns, no_pause
 
 MAX_DEPTH = 64
@@ -99,14 +99,14 @@ def check_is_schema(schema: dict[str, Any], where: str) -> None:
         _META.get(name, _DEFAULT_META)(schema)
     except jsonschema_rs.ValidationError as exc:
         place = pointer(exc.instance_path)
-        raise BadRequest(
-            f"{where} is not a valid JSON Schema: at {place}: {_short(exc.message)}",
-            param=where,
+        raise Invalid(
+            where,
+            f"is not a valid JSON Schema: at {place}: {_short(exc.message)}",
             code="invalid_json_schema",
         ) from exc
     except ValueError as exc:  # half a surrogate pair, a number that Rust has no type for
-        raise BadRequest(
-            f"{where} is not a valid JSON Schema: {exc}", param=where, code="invalid_json_schema"
+        raise Invalid(
+            where, f"is not a valid JSON Schema: {exc}", code="invalid_json_schema"
         ) from exc
 
 
@@ -122,9 +122,9 @@ def check_size(encoded: bytes, where: str) -> None:
     """
     # Fewer bytes cannot hold more values.
     if len(encoded) > MAX_VALUES and json_shape(encoded)[0] > MAX_VALUES:
-        raise BadRequest(
-            f"{where} holds more than {MAX_VALUES} values, which is too much for a schema",
-            param=where,
+        raise Invalid(
+            where,
+            f"holds more than {MAX_VALUES} values, which is too much for a schema",
             code="invalid_json_schema",
         )
 
@@ -252,10 +252,10 @@ def _loop(edges: dict[str, list[str]]) -> str | None:
     return None
 
 
-def _unusable(where: str, place: str, why: str) -> BadRequest:
-    return BadRequest(
-        f"{where} cannot be used as a constraint: at {place}: {why}",
-        param=where,
+def _unusable(where: str, place: str, why: str) -> Invalid:
+    return Invalid(
+        where,
+        f"cannot be used as a constraint: at {place}: {why}",
         code="invalid_json_schema",
     )
 

@@ -18,6 +18,7 @@ from sglrouter.errors import BadRequest
 from sglrouter.output.detokenizer import DetokenizerFactory
 from sglrouter.output.prompt_text import PromptText, character_offsets, count_characters
 from sglrouter.prompt.encoder import Encoder
+from sglrouter.request.ids import ANY_ID, check_ids
 from sglrouter.request.sampling import Limits, check_length, check_prompt
 from sglrouter.turns import taking_turns
 
@@ -145,10 +146,6 @@ class RawPrompts:
 def _packed(ids: list[int], field: str) -> array[int]:
     try:
         return array("I", ids)
-    except OverflowError as exc:
-        i, wrong = next((i, each) for i, each in enumerate(ids) if not 0 <= each < 2**32)
-        raise BadRequest(
-            f"{field}[{i}] is {str(wrong)[:32]}, which is no token id",
-            code="token_out_of_vocabulary",
-            param=f"{field}[{i}]",
-        ) from exc
+    except OverflowError:
+        check_ids(ids, ANY_ID, field)
+        raise

@@ -19,7 +19,7 @@ import msgspec
 
 from sglrouter._fast.prompt_ids import largest_id
 from sglrouter.engines.wire.scheduler import Sampling
-from sglrouter.errors import BadRequest
+from sglrouter.errors import BadRequest, Invalid
 from sglrouter.schema.chat import ChatRequest
 from sglrouter.schema.sampling import SamplingRequest
 
@@ -125,7 +125,7 @@ def choices(request: SamplingRequest, limits: Limits) -> int:
     """How many samples are asked for."""
     n = 1 if request.n is None else request.n
     if not 1 <= n <= limits.max_n:
-        raise _out_of_range(request.name_of("n"), n, f"between 1 and {limits.max_n}")
+        raise _out_of_range("n", n, f"between 1 and {limits.max_n}")
     return n
 
 
@@ -268,7 +268,7 @@ def sampling(
         if value is None:
             return defaults.get(name, allowed.neutral)
         if not allowed.holds(value):
-            raise _out_of_range(request.name_of(name), value, str(allowed))
+            raise _out_of_range(name, value, str(allowed))
         return float(value)
 
     min_new_tokens, max_new_tokens = _lengths(request, prompt_tokens, limits, no_tokens)
@@ -292,11 +292,11 @@ def sampling(
     )
 
 
-def _out_of_range(name: str, value: object, wanted: str) -> BadRequest:
+def _out_of_range(name: str, value: object, wanted: str) -> Invalid:
     shown = str(value)
     if len(shown) > 64:
         shown = f"{shown[:64]}..."
-    return BadRequest(f"{name} must be {wanted}, not {shown}", code="invalid_value", param=name)
+    return Invalid(name, f"must be {wanted}, not {shown}", code="invalid_value")
 
 
 def _lengths(
@@ -311,12 +311,11 @@ def _lengths(
     most: int | None = getattr(request, name)
     fewest = 0 if no_tokens else 1
     if most is not None and most < fewest:
-        raise _out_of_range(request.name_of(name), most, f"at least {fewest}")
+        raise _out_of_range(name, most, f"at least {fewest}")
     least = request.min_tokens or 0
     if least < 0 or (most is not None and least > most):
-        raise _out_of_range(
-            request.name_of("min_tokens"), least, f"between 0 and {request.name_of(name)}"
-        )
+        raise Invalid("min_tokens", f"is {least}, but must be between 0 and", beside=[name],
+                      code="invalid_value")  # fmt: skip
     room = limits.room(prompt_tokens)
     left = _INT_MAX if room is None else max(1, min(room, _INT_MAX))
     return min(least, left), None if most is None else min(most, left)
@@ -327,7 +326,7 @@ def _top_k(request: SamplingRequest, defaults: Mapping[str, float]) -> int:
     if value is None:
         value = int(defaults.get("top_k", -1))
     elif not is_top_k(value):
-        raise _out_of_range(request.name_of("top_k"), value, "-1, for all tokens, or at least 1")
+        raise _out_of_range("top_k", value, "-1, for all tokens, or at least 1")
     return value or -1
 
 
@@ -337,7 +336,7 @@ def _stop(request: SamplingRequest) -> tuple[str, ...]:
     stop = [request.stop] if isinstance(request.stop, str) else request.stop
     # An empty string matches at once.
     stop = [text for text in stop if text]
-    name = request.name_of("stop")
+    name = "stop"
     if len(stop) > MAX_STOPS:
         raise _out_of_range(name, len(stop), f"at most {MAX_STOPS} strings")
     for text in stop:
@@ -350,7 +349,7 @@ def _stop_token_ids(request: SamplingRequest, limits: Limits) -> tuple[int, ...]
     ids = request.stop_token_ids
     if not ids:
         return ()
-    name = request.name_of("stop_token_ids")
+    name = "stop_token_ids"
     if len(ids) > MAX_STOP_TOKEN_IDS:
         raise _out_of_range(name, len(ids), f"at most {MAX_STOP_TOKEN_IDS} ids")
     for token in ids:
@@ -364,7 +363,7 @@ def _logit_bias(request: SamplingRequest, limits: Limits) -> tuple[tuple[int, fl
     biases = request.logit_bias
     if not biases:
         return ()
-    name = request.name_of("logit_bias")
+    name = "logit_bias"
     if len(biases) > MAX_BIASES:
         raise _out_of_range(name, len(biases), f"a map of at most {MAX_BIASES} tokens")
     checked = []
@@ -392,7 +391,7 @@ def _constraint(
             "tools" if request.response_format is None else "response_format"
         )
         raise _out_of_range(
-            request.name_of(name),
+            name,
             len(constraint[1]),
             f"at most {limits.max_grammar} characters as a grammar",
         )

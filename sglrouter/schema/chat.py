@@ -14,7 +14,7 @@ from msgspec import Meta
 from sglrouter.schema import shapes
 from sglrouter.schema.json_bounds import JsonBounds, decode_bounded
 from sglrouter.schema.legacy import tool_choice_of, tools_of
-from sglrouter.schema.sampling import Ignored, SamplingRequest
+from sglrouter.schema.sampling import IGNORED, IGNORED_MARK, Ignored, SamplingRequest, marked
 
 _BOUNDS = JsonBounds()
 
@@ -126,7 +126,7 @@ class ChatRequest(SamplingRequest, frozen=True, kw_only=True):
 
 
 # Like the other ignored fields: prompts come as messages here.
-IGNORED_IN_CHAT = ("input_ids",)
+IGNORED_IN_CHAT = tuple(name for name in marked(ChatRequest, IGNORED_MARK) if name not in IGNORED)
 
 _decoder = msgspec.json.Decoder(ChatRequest, strict=False)
 

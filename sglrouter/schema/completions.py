@@ -88,10 +88,12 @@ class CompletionRequest(SamplingRequest, frozen=True, kw_only=True):
         Meta(description="A JSON Schema that the answer follows, as a string or an object."),
     ] = None
 
-    def name_of(self, field: str) -> str:
-        """See SamplingRequest."""
-        if field == "response_format" and self.json_schema is not None:
-            return "json_schema"
+    def own_name(self, field: str) -> str:
+        """What the client calls a field, given its neutral name or a path to what is in it."""
+        if self.json_schema is not None:
+            for neutral in ("response_format.json_schema.schema", "response_format"):
+                if field.startswith(neutral):
+                    return f"json_schema{field[len(neutral) :]}"
         return field
 
 

@@ -8,14 +8,13 @@ import msgspec
 from msgspec import Meta
 
 from sglrouter.schema.json_bounds import JsonBounds, decode_bounded
-from sglrouter.schema.sampling import Ignored
+from sglrouter.schema.sampling import REFUSED_MARK, Ignored, Refused, marked
 
 # A text, texts, ids, or lists of ids; SGLang's objects with media are told apart later.
 Input = str | list[str | int | list[int] | dict[str, Any]]
 
 _INPUT = Meta(description="A text, a list of texts, a list of token ids, or a list of such lists.")
 _MODEL = Meta(description="The model's name; left out, the model that is served.")
-Refused = Annotated[Any, Meta(description="Refused: engines cannot be told.")]
 
 
 class EmbeddingRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,7 +36,7 @@ class EmbeddingRequest(msgspec.Struct, frozen=True, kw_only=True):
     user: Ignored = None
     rid: Ignored = None
     priority: Ignored = None
-    lora_path: Annotated[str | None, Meta(description="Refused: engines cannot be told.")] = None
+    lora_path: Annotated[str | None, REFUSED_MARK] = None
     embed_overrides: Refused = None
     embed_override_token_id: Refused = None
 
@@ -50,7 +49,7 @@ class ClassifyRequest(msgspec.Struct, frozen=True, kw_only=True):
     user: Ignored = None
     rid: Ignored = None
     priority: Ignored = None
-    lora_path: Annotated[str | None, Meta(description="Refused: engines cannot be told.")] = None
+    lora_path: Annotated[str | None, REFUSED_MARK] = None
 
 
 class EncodeRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,7 +70,7 @@ class EncodeRequest(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = None
     model: Annotated[str | None, _MODEL] = None
-    lora_path: Annotated[str | None, Meta(description="Refused: engines cannot be told.")] = None
+    lora_path: Annotated[str | None, REFUSED_MARK] = None
     priority: Ignored = None
     image_data: Refused = None
     video_data: Refused = None
@@ -79,6 +78,11 @@ class EncodeRequest(msgspec.Struct, frozen=True, kw_only=True):
     input_embeds: Refused = None
     is_cross_encoder_request: Refused = None
     return_pooled_hidden_states: Refused = None
+
+
+REFUSED_IN_EMBEDDINGS = marked(EmbeddingRequest, REFUSED_MARK)
+REFUSED_IN_CLASSIFY = marked(ClassifyRequest, REFUSED_MARK)
+REFUSED_IN_ENCODE = marked(EncodeRequest, REFUSED_MARK)
 
 
 class PromptUsage(msgspec.Struct, forbid_unknown_fields=True):

@@ -12,7 +12,13 @@ import msgspec
 from msgspec import Meta
 
 from sglrouter.schema.json_bounds import JsonBounds, decode_bounded
-from sglrouter.schema.sampling import Ignored, SamplingRequest, asks_for_something
+from sglrouter.schema.sampling import (
+    IGNORED_MARK,
+    Ignored,
+    SamplingRequest,
+    asks_for_something,
+    marked,
+)
 
 DEFAULT_MAX_NEW_TOKENS = 128
 
@@ -75,73 +81,34 @@ class NativeSamplingParams(msgspec.Struct, frozen=True, kw_only=True):
     watermark: Ignored = None
 
 
-IGNORED_IN_SAMPLING_PARAMS = (
-    "stop_regex",
-    "sampling_seed",
-    "custom_params",
-    "beam_width",
-    "watermark",
-)
+IGNORED_IN_SAMPLING_PARAMS = marked(NativeSamplingParams, IGNORED_MARK)
 
-# Fields by the names that they have in OpenAI's requests.
-_OPENAI_NAMES = {"max_tokens": "max_new_tokens", "min_tokens": "min_new_tokens"}
-_SAME = (
-    "stop",
-    "temperature",
-    "top_p",
-    "top_k",
-    "min_p",
-    "frequency_penalty",
-    "presence_penalty",
-    "repetition_penalty",
-    "n",
-    "regex",
-    "ebnf",
-    "ignore_eos",
-    "skip_special_tokens",
-    "no_stop_trim",
-    "logit_bias",
+# What is called alike here and in what all requests share.
+_SAME = tuple(
+    name for name in NativeSamplingParams.__struct_fields__
+    if name in SamplingRequest.__struct_fields__
+    and name not in IGNORED_IN_SAMPLING_PARAMS and name != "stop_token_ids"
+)  # fmt: skip
+# What is not, from the longest neutral path on.
+_NAMES = (
+    ("max_tokens", "max_new_tokens"),
+    ("min_tokens", "min_new_tokens"),
+    ("response_format.json_schema.schema", "json_schema"),
 )
 
 
-class NativeSampling(SamplingRequest, frozen=True, kw_only=True):
-    """sampling_params in the form that all requests share; see shared_form().
-
-    Attributes:
-        place: What holds them in the body.
-        grammar_field: The field that response_format is made from.
-    """
-
-    place: str
-    grammar_field: str = "json_schema"
-
-    def name_of(self, field: str) -> str:
-        """See SamplingRequest."""
-        if field == "response_format":
-            return f"{self.place}.{self.grammar_field}"
-        if field in _SAME or field in _OPENAI_NAMES or field == "stop_token_ids":
-            return f"{self.place}.{_OPENAI_NAMES.get(field, field)}"
-        return field
-
-
-def shared_form(
-    params: NativeSamplingParams,
-    place: str,
-    response_format: dict[str, Any] | None,
-    lora_path: str | None,
-) -> NativeSampling:
-    """Turns sampling_params into what serves all requests.
+def sampling_wishes(
+    params: NativeSamplingParams, response_format: dict[str, Any] | None, lora_path: str | None
+) -> SamplingRequest:
+    """What sampling_params ask for, in neutral terms; name_in_params() leads back.
 
     Args:
         params: As the client wrote them.
-        place: What holds them in the body.
-        response_format: What its JSON schema or structural tag is in OpenAI's requests.
+        response_format: What its JSON schema or structural tag is in neutral terms.
         lora_path: The request's adapter.
     """
     most = params.max_new_tokens
-    return NativeSampling(
-        place=place,
-        grammar_field="json_schema" if params.structural_tag is None else "structural_tag",
+    return SamplingRequest(
         response_format=response_format,
         lora_path=lora_path,
         max_tokens=DEFAULT_MAX_NEW_TOKENS if most is msgspec.UNSET else most,
@@ -149,6 +116,22 @@ def shared_form(
         stop_token_ids=[token for token in params.stop_token_ids or () if token is not None],
         **{name: getattr(params, name) for name in _SAME},
     )
+
+
+def name_in_params(params: NativeSamplingParams, place: str, field: str) -> str:
+    """What a field of sampling_wishes() is called in a native request.
+
+    Args:
+        params: What the wishes came from, preferences included.
+        place: Where the body has them.
+        field: A neutral name, or the path to what is in it.
+    """
+    grammar = "json_schema" if not params.structural_tag else "structural_tag"
+    for neutral, own in (*_NAMES, ("response_format", grammar)):
+        if field.startswith(neutral):
+            return f"{place}.{own}{field[len(neutral) :]}"
+    head = field.partition(".")[0].partition("[")[0]
+    return f"{place}.{field}" if head in NativeSamplingParams.__struct_fields__ else field
 
 
 def with_preferred(
@@ -164,6 +147,9 @@ def with_preferred(
                 changes[name] = value
     return msgspec.structs.replace(params, **changes) if changes else params
 
+
+# What a field is marked with that would need more than token ids.
+_MEDIA = Meta(description="Refused.")
 
 # One value for all prompts, or one for each.
 Switch = bool | list[bool | None] | None
@@ -218,10 +204,10 @@ class GenerateRequest(msgspec.Struct, frozen=True, kw_only=True):
         Meta(description="Whether the answer begins with reasoning, which grammars let pass."),
     ] = None
 
-    image_data: Annotated[Any, Meta(description="Refused.")] = None
-    audio_data: Annotated[Any, Meta(description="Refused.")] = None
-    video_data: Annotated[Any, Meta(description="Refused.")] = None
-    input_embeds: Annotated[Any, Meta(description="Refused.")] = None
+    image_data: Annotated[Any, _MEDIA] = None
+    audio_data: Annotated[Any, _MEDIA] = None
+    video_data: Annotated[Any, _MEDIA] = None
+    input_embeds: Annotated[Any, _MEDIA] = None
 
     return_hidden_states: Ignored = None
     return_routed_experts: Ignored = None
@@ -249,33 +235,8 @@ class GenerateRequest(msgspec.Struct, frozen=True, kw_only=True):
     watermark: Ignored = None
 
 
-REFUSED_IN_GENERATE = ("image_data", "audio_data", "video_data", "input_embeds")
-IGNORED_IN_GENERATE = (
-    "return_hidden_states",
-    "return_routed_experts",
-    "return_indexer_topk",
-    "return_sampling_mask",
-    "return_entropy",
-    "return_flat_raw_top_logprobs",
-    "return_flat_raw_output_top_logprobs",
-    "custom_logit_processor",
-    "positional_embed_overrides",
-    "multi_item_delimiter_indices",
-    "token_indices_to_pool",
-    "max_thinking_tokens",
-    "session_params",
-    "session_id",
-    "cache_salt",
-    "extra_key",
-    "kv_hints",
-    "priority",
-    "routed_dp_rank",
-    "data_parallel_rank",
-    "bootstrap_host",
-    "bootstrap_port",
-    "bootstrap_room",
-    "watermark",
-)
+REFUSED_IN_GENERATE = marked(GenerateRequest, _MEDIA)
+IGNORED_IN_GENERATE = marked(GenerateRequest, IGNORED_MARK)
 
 
 class NativeMetaInfo(msgspec.Struct, kw_only=True):

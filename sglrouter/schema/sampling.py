@@ -7,7 +7,7 @@ that engines cannot serve are accepted, and the client is told of them.
 from __future__ import annotations
 
 from operator import attrgetter
-from typing import Annotated, Any
+from typing import Annotated, Any, get_type_hints
 
 import msgspec
 from msgspec import Meta
@@ -26,8 +26,20 @@ class StreamOptions(msgspec.Struct, frozen=True):
     ] = None
 
 
-# Of any type, since nothing is done about it.
-Ignored = Annotated[Any, Meta(description="Accepted; engines cannot be told.")]
+# What a field is marked with that asks for what no engine will do, and one that is refused.
+IGNORED_MARK = Meta(description="Accepted; engines cannot be told.")
+REFUSED_MARK = Meta(description="Refused: engines cannot be told.")
+# Of any type, since nothing is done about them.
+Ignored = Annotated[Any, IGNORED_MARK]
+Refused = Annotated[Any, REFUSED_MARK]
+
+
+def marked(kind: type[msgspec.Struct], mark: Meta) -> tuple[str, ...]:
+    """The fields of a body that have a mark, in the order that it has them."""
+    hints = get_type_hints(kind, include_extras=True)
+    return tuple(
+        name for name in kind.__struct_fields__ if mark in getattr(hints[name], "__metadata__", ())
+    )
 
 
 class SamplingRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,7 +105,7 @@ class SamplingRequest(msgspec.Struct, frozen=True, kw_only=True):
             description="Token ids to values of -100 to 100.", extra_json_schema=shapes.LOGIT_BIAS
         ),
     ] = None
-    seed: Annotated[int | None, Meta(description="Accepted; engines cannot be told.")] = None
+    seed: Annotated[int | None, IGNORED_MARK] = None
 
     max_tokens: Annotated[
         int | None,
@@ -171,31 +183,10 @@ class SamplingRequest(msgspec.Struct, frozen=True, kw_only=True):
     return_token_ids: Ignored = None
     return_meta_info: Ignored = None
 
-    def name_of(self, field: str) -> str:
-        """What the client calls a field: its path in the body."""
-        return field
-
 
 # Fields that change an answer, but that no engine is told of: the wire has no room for
 # them, or what comes over it is not checked (code to run, ranks).
-IGNORED = (
-    "seed",
-    "stop_regex",
-    "custom_logit_processor",
-    "custom_params",
-    "session_params",
-    "session_id",
-    "cache_salt",
-    "extra_key",
-    "priority",
-    "data_parallel_rank",
-    "routed_dp_rank",
-    "return_hidden_states",
-    "return_routed_experts",
-    "return_prompt_token_ids",
-    "return_token_ids",
-    "return_meta_info",
-)
+IGNORED = marked(SamplingRequest, IGNORED_MARK)
 
 _ignored_values = attrgetter(*IGNORED)
 _NOTHING_IGNORED = (None,) * len(IGNORED)

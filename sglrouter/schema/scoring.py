@@ -7,9 +7,9 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from sglrouter.schema.embeddings import PromptUsage, Refused
+from sglrouter.schema.embeddings import PromptUsage
 from sglrouter.schema.json_bounds import JsonBounds, decode_bounded
-from sglrouter.schema.sampling import Ignored
+from sglrouter.schema.sampling import REFUSED_MARK, Ignored, Refused, marked
 
 # A text, or a message's parts, of which those of type "text" can be served.
 Content = str | list[dict[str, Any]]
@@ -57,6 +57,9 @@ class ScoreRequest(msgspec.Struct, frozen=True, kw_only=True):
     embed_override_token_id: Refused = None
     query_embed_overrides: Refused = None
     item_embed_overrides: Refused = None
+
+
+REFUSED_IN_SCORE = marked(ScoreRequest, REFUSED_MARK)
 
 
 class RerankRequest(msgspec.Struct, frozen=True, kw_only=True):

@@ -18,7 +18,7 @@ from sglrouter.engines.wire.scheduler import (
     generate_request,
     new_request_id,
 )
-from sglrouter.errors import BadRequest
+from sglrouter.errors import BadRequest, Invalid
 from sglrouter.output.head import Head
 from sglrouter.output.prompt_text import PromptText
 from sglrouter.output.text import TextChoice, TextCompletion, TextStream
@@ -101,7 +101,10 @@ class CompletionServing:
         service = self._service
         request = service.read(decode_completion_request, body)
         facts = service.facts_for_text()
-        plan = self._plan(request, facts)
+        try:
+            plan = self._plan(request, facts)
+        except Invalid as exc:
+            raise exc.named(request.own_name) from exc
         # The samples of one prompt beside each other.
         each = [work for work in plan.work for _ in range(plan.samples)]
         readers = [self._choice(request, plan, work) for work in each]
@@ -161,7 +164,7 @@ class CompletionServing:
             n=n,
             samples=samples,
             scored=scored,
-            grammar=Grammar(constraint, field),
+            grammar=Grammar(constraint, request.own_name(field) if field else None),
             lora_id=lora_id,
         )
 

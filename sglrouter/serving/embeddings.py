@@ -23,6 +23,9 @@ from sglrouter.output.vectors import ClassBody, EmbeddingBody, EncodedBody, Vect
 from sglrouter.prompt.model_files import read_json_object
 from sglrouter.request.inputs import ids_of, inputs_of
 from sglrouter.schema.embeddings import (
+    REFUSED_IN_CLASSIFY,
+    REFUSED_IN_EMBEDDINGS,
+    REFUSED_IN_ENCODE,
     EncodeRequest,
     decode_classify_request,
     decode_embedding_request,
@@ -63,7 +66,9 @@ class VectorServing:
         """
         request = self._service.read(decode_embedding_request, body)
         refuse_given(
-            request, ("lora_path", "embed_overrides", "embed_override_token_id"), _NOT_ON_THE_WIRE
+            request,
+            REFUSED_IN_EMBEDDINGS,
+            _NOT_ON_THE_WIRE,
         )
         self._matryoshka.check(request.dimensions)
         inputs = inputs_of(request.input, "input")
@@ -81,7 +86,7 @@ class VectorServing:
     def classes(self, body: bytes, metadata: Metadata = ()) -> BatchAnswer:
         """Answers a ClassifyRequest; see embeddings()."""
         request = self._service.read(decode_classify_request, body)
-        refuse_given(request, ("lora_path",), _NOT_ON_THE_WIRE)
+        refuse_given(request, REFUSED_IN_CLASSIFY, _NOT_ON_THE_WIRE)
         inputs = inputs_of(request.input, "input")
         facts = self._facts(request)
         head = Head(
@@ -98,15 +103,7 @@ class VectorServing:
         request = self._service.read(decode_encode_request, body)
         refuse_given(
             request,
-            (
-                "lora_path",
-                "image_data",
-                "video_data",
-                "audio_data",
-                "input_embeds",
-                "is_cross_encoder_request",
-                "return_pooled_hidden_states",
-            ),
+            REFUSED_IN_ENCODE,
             _NOT_ON_THE_WIRE,
         )
         self._matryoshka.check(request.dimensions)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from array import array
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import msgspec
@@ -23,7 +23,7 @@ from sglrouter.engines.wire.scheduler import (
     generate_request,
     new_request_id,
 )
-from sglrouter.errors import BadRequest
+from sglrouter.errors import BadRequest, Invalid
 from sglrouter.output.native import NativeBody, NativeOutput, NativeRequest, NativeStream
 from sglrouter.request.grammar import Grammar, response_constraint
 from sglrouter.request.sampling import Limits, check_length, check_prompt, choices, sampling
@@ -31,14 +31,15 @@ from sglrouter.schema.generate import (
     IGNORED_IN_GENERATE,
     IGNORED_IN_SAMPLING_PARAMS,
     GenerateRequest,
-    NativeSampling,
     NativeSamplingParams,
     decode_generate_request,
     decode_sampling_params,
     ignored_in,
-    shared_form,
+    name_in_params,
+    sampling_wishes,
     with_preferred,
 )
+from sglrouter.schema.sampling import SamplingRequest
 from sglrouter.serving.answer import Answer
 from sglrouter.serving.in_flight import Name
 from sglrouter.serving.native_items import Item, Items, Scoring, items_of
@@ -92,7 +93,10 @@ class NativeServing:
         preferred = preferred_params(facts.preferred_sampling_params)
 
         def samples(params: NativeSamplingParams, place: str) -> int:
-            return choices(shared_form(params, place, None, None), limits)
+            try:
+                return choices(sampling_wishes(params, None, None), limits)
+            except Invalid as exc:
+                raise exc.named(partial(name_in_params, params, place)) from exc
 
         items = items_of(request, samples, service.settings.max_prompts)
         plans = self._plans(items, preferred, facts, limits)
@@ -124,7 +128,7 @@ class NativeServing:
         """Checks everything before anything is sent."""
         plans: list[_Plan] = []
         room = limits.max_logprobs
-        last: tuple[NativeSamplingParams, NativeSampling, Grammar] | None = None
+        last: tuple[NativeSamplingParams, SamplingRequest, Grammar] | None = None
         for item in taking_turns(items.each, self._service.pause):
             if last is None or last[0] is not item.params:
                 # Nearly always all prompts have the same.
@@ -135,14 +139,18 @@ class NativeServing:
             lora_id = self._service.adapter(shared, facts)
             ids = self._prompt_ids(item, limits)
             check_prompt(ids, limits, item.field)
-            params = sampling(
-                shared,
-                prompt_tokens=len(ids),
-                defaults={},
-                limits=limits,
-                constraint=grammar.constraint,
-                no_tokens=True,
-            )
+            try:
+                params = sampling(
+                    shared,
+                    prompt_tokens=len(ids),
+                    defaults={},
+                    limits=limits,
+                    constraint=grammar.constraint,
+                    no_tokens=True,
+                )
+            except Invalid as exc:
+                own = with_preferred(item.params, preferred)
+                raise exc.named(partial(name_in_params, own, item.place)) from exc
             _check_scoring(item.scoring, len(ids), limits)
             room -= _scores(item, params, len(ids), limits)
             if room < 0:
@@ -150,7 +158,7 @@ class NativeServing:
                     f"The answer could have more than {limits.max_logprobs} log probabilities: "
                     "ask for fewer, or for fewer tokens",
                     code="invalid_value",
-                    param=shared.name_of("max_tokens"),
+                    param=f"{item.place}.max_new_tokens",
                 )
             plans.append(_Plan(item, ids, params, lora_id, grammar))
         return plans
@@ -230,7 +238,7 @@ def _engine_request(request: GenerateRequest, plan: _Plan) -> tuple[str, bytes]:
 
 def _sampling_of(
     item: Item, preferred: NativeSamplingParams, limits: Limits, pause: Pause
-) -> tuple[NativeSampling, Grammar]:
+) -> tuple[SamplingRequest, Grammar]:
     """A prompt's sampling parameters and grammar; see sampling()."""
     params, place = with_preferred(item.params, preferred), item.place
     interval = item.params.stream_interval
@@ -241,9 +249,14 @@ def _sampling_of(
             param=f"{place}.stream_interval",
         )
     wanted = _response_format(params, place, limits)
-    shared = shared_form(params, place, wanted, item.lora_path)
-    asked = response_constraint(shared, pause)
-    return shared, Grammar() if asked is None else Grammar(asked[1], asked[0])
+    wishes = sampling_wishes(params, wanted, item.lora_path)
+    try:
+        asked = response_constraint(wishes, pause)
+    except Invalid as exc:
+        raise exc.named(partial(name_in_params, params, place)) from exc
+    if asked is None:
+        return wishes, Grammar()
+    return wishes, Grammar(asked[1], name_in_params(params, place, asked[0]))
 
 
 def _response_format(

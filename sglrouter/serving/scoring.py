@@ -14,9 +14,10 @@ from sglrouter.engines.channel.channel import Metadata
 from sglrouter.engines.wire.control_messages import EMBED
 from sglrouter.errors import BadRequest
 from sglrouter.output.scores import ScoreBody
-from sglrouter.request.inputs import checked_ids, ids_of, inputs_of
+from sglrouter.request.ids import ANY_ID, check_ids
+from sglrouter.request.inputs import ids_of, inputs_of
 from sglrouter.request.sampling import Limits
-from sglrouter.schema.scoring import ScoreRequest, decode_score_request
+from sglrouter.schema.scoring import REFUSED_IN_SCORE, ScoreRequest, decode_score_request
 from sglrouter.serving.batch import BatchAnswer, refuse_given
 from sglrouter.serving.embeddings import embed_requests, explain_embedding, vector_reader
 from sglrouter.serving.next_tokens import next_tokens
@@ -50,13 +51,7 @@ class ScoreServing:
         request = service.read(decode_score_request, body)
         refuse_given(
             request,
-            (
-                "score_extraction_token",
-                "return_pooled_hidden_states",
-                "embed_override_token_id",
-                "query_embed_overrides",
-                "item_embed_overrides",
-            ),
+            REFUSED_IN_SCORE,
             "engines cannot be told of it over gRPC",
         )
         temperature = _temperature(request)
@@ -115,7 +110,8 @@ class ScoreServing:
                 param="query",
             )
         if not as_text:
-            query = list(checked_ids(query, "query"))
+            check_ids(query, ANY_ID, "query")
+            query = list(query)
         first = bool(request.item_first)
         return ids_of(
             inputs,

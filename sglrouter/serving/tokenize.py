@@ -16,6 +16,7 @@ import msgspec
 
 from sglrouter._fast.prompt_ids import largest_id
 from sglrouter.errors import BadRequest
+from sglrouter.request.ids import check_ids
 from sglrouter.request.past_calls import check_past_calls
 from sglrouter.request.tool_choice import choose_tools
 from sglrouter.schema.chat import decode_chat_request
@@ -146,13 +147,7 @@ class Tokenizing:
                 code="invalid_type",
                 param=where,
             )
-        if ids and not (min(ids) >= 0 and max(ids) < size):
-            i, wrong = next((i, each) for i, each in enumerate(ids) if not 0 <= each < size)
-            raise BadRequest(
-                f"{where}[{i}] is {wrong}, but ids of this model are from 0 to {size - 1}",
-                code="token_out_of_vocabulary",
-                param=f"{where}[{i}]",
-            )
+        check_ids(ids, size, where)
 
     def _answer(
         self, ids: Sequence[memoryview], others: dict[str, Any], *, many: bool, strings: bool

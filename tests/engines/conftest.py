@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from gevent.monkey import is_module_patched
 
-from sglrouter.config import Endpoint, parse_endpoint
+from sglrouter.endpoint import Endpoint, parse_endpoint
 from sglrouter.engines.channel.channel import Channel
 from sglrouter.engines.channel.connect import http2_is_built
 from sglrouter.engines.channel.grpcio import GrpcioChannel

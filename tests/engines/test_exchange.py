@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from sglrouter._proto import scheduler as pb
-from sglrouter.config import Endpoint, parse_endpoint
+from sglrouter.endpoint import Endpoint, parse_endpoint
 from sglrouter.engines.channel.channel import Channel
 from sglrouter.engines.exchange import Deadlines, End, Exchange
 from sglrouter.engines.fleet.engine import Engine

@@ -15,7 +15,8 @@ import msgspec
 import pytest
 
 from sglrouter._proto import common
-from sglrouter.config import Endpoint, Settings, parse_endpoint
+from sglrouter.config import Settings
+from sglrouter.endpoint import Endpoint, parse_endpoint
 from sglrouter.engines import tokenizer_fetch
 from sglrouter.engines.tokenizer_fetch import fetch_tokenizer, unpack
 from sglrouter.errors import ConfigError

@@ -11,7 +11,8 @@ import msgspec
 import pytest
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
-from sglrouter.config import Settings, parse_endpoint
+from sglrouter.config import Settings
+from sglrouter.endpoint import parse_endpoint
 from sglrouter.engines.channel.connect import connector
 from sglrouter.engines.fleet.fleet import Fleet
 from sglrouter.http.openapi import document

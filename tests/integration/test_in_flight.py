@@ -13,7 +13,8 @@ import falcon.testing
 import pytest
 
 from sglrouter.app import Router
-from sglrouter.config import Endpoint, Settings, parse_endpoint
+from sglrouter.config import Settings
+from sglrouter.endpoint import Endpoint, parse_endpoint
 from sglrouter.engines.channel.channel import Bell, Call, Metadata, Status
 from sglrouter.engines.channel.grpcio import GrpcioChannel
 from sglrouter.engines.exchange import End, Exchange

@@ -21,7 +21,7 @@ import grpc
 import pytest
 
 from sglrouter._proto import scheduler as pb
-from sglrouter.config import parse_endpoint
+from sglrouter.endpoint import parse_endpoint
 from sglrouter.engines.wire.scheduler import SERVICE
 from tests.processes import RouterProcess, chat_body, finish_reason, joined
 

@@ -67,8 +67,8 @@ def test_a_schema_is_a_response_format(schema: object) -> None:
         "type": "json_schema",
         "json_schema": {"schema": {"type": "object"}},
     }
-    assert request.name_of("response_format") == "json_schema"
-    assert decode().name_of("response_format") == "response_format"
+    assert request.own_name("response_format") == "json_schema"
+    assert decode().own_name("response_format") == "response_format"
 
 
 def test_a_schema_beside_a_response_format_is_refused() -> None:

@@ -19,7 +19,8 @@ from sglrouter.schema.generate import (
     decode_generate_request,
     decode_sampling_params,
     ignored_in,
-    shared_form,
+    name_in_params,
+    sampling_wishes,
     with_preferred,
 )
 from sglrouter.schema.json_bounds import JsonBounds
@@ -59,7 +60,7 @@ def test_numbers_are_read_as_laxly_as_sglang_does() -> None:
 
 
 def test_each_field_has_the_name_that_all_requests_share() -> None:
-    shared = shared_form(
+    shared = sampling_wishes(
         params(
             max_new_tokens=1,
             min_new_tokens=2,
@@ -80,14 +81,11 @@ def test_each_field_has_the_name_that_all_requests_share() -> None:
             no_stop_trim=True,
             logit_bias={"5": 1},
         ),
-        "sampling_params",
         {"type": "text"},
         "adapter",
     )
     values = msgspec.structs.asdict(shared)
     assert {name: value for name, value in values.items() if value is not None} == {
-        "place": "sampling_params",
-        "grammar_field": "json_schema",
         "max_tokens": 1,
         "min_tokens": 2,
         "stop": "a",
@@ -119,17 +117,18 @@ def test_each_field_has_the_name_that_all_requests_share() -> None:
         ("top_k", "here.top_k"),
         ("stop_token_ids", "here.stop_token_ids"),
         ("response_format", "here.json_schema"),
+        ("response_format.json_schema.schema", "here.json_schema"),
         ("lora_path", "lora_path"),
         ("model", "model"),
     ],
 )
 def test_errors_use_the_clients_names(field: str, name: str) -> None:
-    assert shared_form(params(), "here", None, None).name_of(field) == name
+    assert name_in_params(params(), "here", field) == name
 
 
 def test_a_grammar_is_called_by_the_field_that_it_came_in() -> None:
-    shared = shared_form(params(structural_tag="{}"), "here", None, None)
-    assert shared.name_of("response_format") == "here.structural_tag"
+    tagged = params(structural_tag="{}")
+    assert name_in_params(tagged, "here", "response_format") == "here.structural_tag"
 
 
 @pytest.mark.parametrize(
@@ -146,7 +145,7 @@ def test_a_grammar_is_called_by_the_field_that_it_came_in() -> None:
 def test_the_most_tokens_are_sglangs(
     given: dict[str, Any], preferred: dict[str, Any], most: int | None
 ) -> None:
-    shared = shared_form(with_preferred(params(**given), params(**preferred)), "p", None, None)
+    shared = sampling_wishes(with_preferred(params(**given), params(**preferred)), None, None)
     assert shared.max_tokens == most
 
 

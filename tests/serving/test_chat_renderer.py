@@ -11,7 +11,8 @@ import pytest
 from sglrouter._fast.chunked import BodyWriter
 from sglrouter._fast.framer import CallDelta, Framer
 from sglrouter._fast.sink import TextSink
-from sglrouter.config import Settings, parse_endpoint
+from sglrouter.config import Settings
+from sglrouter.endpoint import parse_endpoint
 from sglrouter.engines.channel.connect import connector
 from sglrouter.engines.fleet.fleet import Fleet
 from sglrouter.errors import RouterError

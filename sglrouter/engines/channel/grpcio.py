@@ -19,7 +19,7 @@ from typing import Any
 import grpc
 
 from sglrouter._fast.sink import Sink
-from sglrouter.config import Endpoint
+from sglrouter.endpoint import Endpoint
 from sglrouter.engines.channel.channel import Bell, Metadata, Status
 from sglrouter.engines.channel.channel_options import ChannelOptions
 

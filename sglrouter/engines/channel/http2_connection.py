@@ -17,7 +17,7 @@ from gevent import socket
 from gevent.event import Event as Signal
 
 from sglrouter._fast.h2 import Session, SessionError, Stream, error_name
-from sglrouter.config import Endpoint
+from sglrouter.endpoint import Endpoint
 from sglrouter.engines.channel.channel import Status
 from sglrouter.engines.channel.channel_options import ChannelOptions
 

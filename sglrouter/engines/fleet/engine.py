@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from threading import Lock
 
-from sglrouter.config import Endpoint
+from sglrouter.endpoint import Endpoint
 from sglrouter.engines.channel.channel import Channel
 from sglrouter.engines.fleet.control import PROBE_TIMEOUT, Control
 from sglrouter.engines.fleet.facts import NO_FACTS, FactsOfEngine

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from threading import Thread
 
-from sglrouter.config import Endpoint
+from sglrouter.endpoint import Endpoint
 from sglrouter.engines.channel.channel import Channel
 from sglrouter.engines.fleet.engine import Engine
 from sglrouter.engines.fleet.facts import FactsOfEngine, ModelFacts, merged

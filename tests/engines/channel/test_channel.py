@@ -8,7 +8,7 @@ from contextlib import closing
 from threading import Event
 
 from sglrouter._proto import scheduler as pb
-from sglrouter.config import parse_endpoint
+from sglrouter.endpoint import parse_endpoint
 from sglrouter.engines.channel.channel import Channel, Status
 from sglrouter.engines.channel.channel_options import ChannelOptions
 from sglrouter.engines.wire.scheduler import (

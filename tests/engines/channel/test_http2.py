@@ -22,7 +22,7 @@ from sglrouter._fast.detok import Detokenizer, Vocabulary
 from sglrouter._fast.sink import TextSink
 from sglrouter._fast.sse import ChunkFramer
 from sglrouter._fast.wire import GenerateReader
-from sglrouter.config import parse_endpoint
+from sglrouter.endpoint import parse_endpoint
 from sglrouter.engines.channel import http2, http2_connection
 from sglrouter.engines.channel.channel import Call, Status
 from sglrouter.engines.channel.channel_options import ChannelOptions

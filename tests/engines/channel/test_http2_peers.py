@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from gevent.monkey import is_module_patched
 
-from sglrouter.config import parse_endpoint
+from sglrouter.endpoint import parse_endpoint
 from sglrouter.engines.channel import http2_connection
 from sglrouter.engines.channel.channel import Status
 from sglrouter.engines.channel.channel_options import ChannelOptions

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 import pytest
 
-from sglrouter.config import Endpoint, parse_endpoint
+from sglrouter.endpoint import Endpoint, parse_endpoint
 from sglrouter.engines.channel.channel import Channel, Metadata, Status, sendable
 from sglrouter.engines.channel.grpcio import GrpcioChannel
 from sglrouter.engines.exchange import Deadlines, Exchange

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from sglrouter.config import Endpoint, parse_endpoint
+from sglrouter.endpoint import Endpoint, parse_endpoint
 from sglrouter.engines.channel.channel import Channel
 from sglrouter.engines.channel.grpcio import GrpcioChannel
 from sglrouter.engines.exchange import Deadlines, Exchange

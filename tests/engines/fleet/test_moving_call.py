@@ -8,7 +8,7 @@ from threading import Event
 
 import pytest
 
-from sglrouter.config import Endpoint, parse_endpoint
+from sglrouter.endpoint import Endpoint, parse_endpoint
 from sglrouter.engines.channel.channel import Channel
 from sglrouter.engines.exchange import Deadlines, Exchange
 from sglrouter.engines.fleet.fleet import Fleet
