@@ -9,14 +9,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from sglrouter.config import (
-    ALIASES,
-    Endpoint,
-    Settings,
-    cache_directory,
-    parse_endpoint,
-    settings_table,
-)
+from sglrouter.config import ALIASES, Settings, cache_directory, settings_table
+from sglrouter.endpoint import Endpoint, parse_endpoint
 from sglrouter.errors import ConfigError
 from sglrouter.setting_sources import load_settings, unknown_settings
 
