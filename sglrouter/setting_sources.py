@@ -35,10 +35,9 @@ _OTHER_VARIABLES = (
     "SGLROUTER_DEBUG",
     "SGLROUTER_SANITIZE",
     "SGLROUTER_CORPUS",
-    "SGLROUTER_TEST_ENGINE",
 )
-# What Kubernetes sets in each pod beside a service that is called sglrouter.
-_SERVICE_LINKS = ("SGLROUTER_SERVICE_", "SGLROUTER_PORT_")
+# The tests' own, and what Kubernetes sets in each pod beside a service that is called sglrouter.
+_OTHERS = ("SGLROUTER_TEST_", "SGLROUTER_SERVICE_", "SGLROUTER_PORT_")
 
 # The original's words for levels that Python calls otherwise.
 _LOG_LEVELS = {"warn": "warning", "fatal": "critical"}
@@ -115,7 +114,7 @@ def unknown_settings(
             variable.startswith(PREFIX)
             and variable not in variables
             and variable not in _OTHER_VARIABLES
-            and not variable.startswith(_SERVICE_LINKS)
+            and not variable.startswith(_OTHERS)
         ):
             name = variable.removeprefix(PREFIX).lower()
             lines.append(f"{variable}: {_no_such(name, (*NAMES, 'config'), _variable)}")

@@ -38,8 +38,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Says how many examples there are to be, before any test module asks."""
     if config.getoption("--quick"):
-        os.environ.setdefault("SGLROUTER_EXAMPLES", "15")
-        os.environ.setdefault("SGLROUTER_SOAK", "30")
+        os.environ.setdefault("SGLROUTER_TEST_EXAMPLES", "15")
+        os.environ.setdefault("SGLROUTER_TEST_SOAK", "30")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

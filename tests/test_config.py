@@ -263,6 +263,7 @@ def test_an_unknown_variable_is_told_with_the_nearest() -> None:
         # Known ones, Kubernetes' own for a service of this name, and other programs'.
         "SGLROUTER_PORT": "1",
         "SGLROUTER_CORPUS": "x",
+        "SGLROUTER_TEST_EXAMPLES": "9",
         "SGLROUTER_SERVICE_HOST": "10.0.0.1",
         "SGLROUTER_PORT_8080_TCP": "tcp://10.0.0.1:8080",
         "PROT": "1",

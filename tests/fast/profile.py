@@ -7,9 +7,9 @@ import os
 from hypothesis import HealthCheck, settings
 
 # Examples of each property; --quick tries fewer.
-EXAMPLES = int(os.environ.get("SGLROUTER_EXAMPLES", "60"))
+EXAMPLES = int(os.environ.get("SGLROUTER_TEST_EXAMPLES", "60"))
 # Examples of each test marked `soak`.
-SOAK = int(os.environ.get("SGLROUTER_SOAK", "150"))
+SOAK = int(os.environ.get("SGLROUTER_TEST_SOAK", "150"))
 
 settings.register_profile(
     "sglrouter",

@@ -6,7 +6,7 @@ then is compared: descriptors, greenlets and threads, and with little room objec
 memory. For memory it is the second half of the run that counts: the first one fills the
 allocator's arenas.
 
-The short form is 600 streams; SGLROUTER_SOAK_STREAMS=10000 makes it the full one. (The
+The short form is 600 streams; SGLROUTER_TEST_SOAK_STREAMS=10000 makes it the full one. (The
 engine remembers its last 10,000 calls: a part has to have fewer.)
 """
 
@@ -37,7 +37,7 @@ logger = logging.getLogger(__name__)
 
 pytestmark = pytest.mark.soak
 
-STREAMS = int(os.environ.get("SGLROUTER_SOAK_STREAMS", "600"))
+STREAMS = int(os.environ.get("SGLROUTER_TEST_SOAK_STREAMS", "600"))
 WARM_UP = 100
 PARTS = 4
 PLAYERS = 48

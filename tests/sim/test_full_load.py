@@ -20,8 +20,8 @@ from tests.sim.wire import EngineClient, request
 
 pytestmark = pytest.mark.soak
 
-# SGLROUTER_SOAK_STREAMS=10000 makes it the full form.
-STREAMS = int(os.environ.get("SGLROUTER_SOAK_STREAMS", "600"))
+# SGLROUTER_TEST_SOAK_STREAMS=10000 makes it the full form.
+STREAMS = int(os.environ.get("SGLROUTER_TEST_SOAK_STREAMS", "600"))
 AT_A_TIME = 120
 TOKENS = 30
 

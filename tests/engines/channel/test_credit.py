@@ -34,8 +34,8 @@ from sglrouter._fast.wire import GenerateReader
 
 WINDOW = 256
 LONGEST = 100_000
-# More in a nightly run: SGLROUTER_EXAMPLES=100000
-EXAMPLES = int(os.environ.get("SGLROUTER_EXAMPLES", "100"))
+# More in a nightly run: SGLROUTER_TEST_EXAMPLES=100000
+EXAMPLES = int(os.environ.get("SGLROUTER_TEST_EXAMPLES", "100"))
 _VOCABULARY = Vocabulary([b"<%d>" % i for i in range(100)], [])
 
 

@@ -34,8 +34,8 @@ from sglrouter._fast.h2 import Session, SessionError, Stream
 
 WINDOW = 65_536
 MAX_MESSAGE = 1_000_000
-# More in a nightly run: SGLROUTER_EXAMPLES=100000
-EXAMPLES = int(os.environ.get("SGLROUTER_EXAMPLES", "100"))
+# More in a nightly run: SGLROUTER_TEST_EXAMPLES=100000
+EXAMPLES = int(os.environ.get("SGLROUTER_TEST_EXAMPLES", "100"))
 
 
 class Wire:
