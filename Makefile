@@ -23,7 +23,7 @@ $(VENV)/.installed-clients: $(VENV)/.installed $(wildcard $(NODE_CLIENTS)/packag
 PYTEST = $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile
 
 test: setup  ## what a change needs first; those that lack something of the machine say what, and skip
-	$(PYTEST) --quick
+	$(PYTEST) --quick $(if $(COVERAGE),--cov=sglrouter --cov-branch)
 
 check: test check-rest  ## all tests: also clients, fuzzing, soak runs, every cut of the corpus
 

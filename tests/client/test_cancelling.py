@@ -193,6 +193,7 @@ def test_the_block_closes_the_client(open_client: Open) -> None:
 # Many at a time.
 
 
+@pytest.mark.long
 def test_threads_share_a_client(client: Client, engine: AnEngine) -> None:
     """Eight threads of fifty requests each, half of which are cancelled on the way."""
     engine.options.answer = "echo"

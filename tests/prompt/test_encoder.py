@@ -209,6 +209,7 @@ def real(request: pytest.FixtureRequest, corpus: Path) -> Real:
     return Real(corpus, request.param)
 
 
+@pytest.mark.long
 @pytest.mark.corpus
 def test_real_texts_have_their_ids(real: Real) -> None:
     rows = [row for row in real.rows(f"{real.name}.jsonl") if row["kind"] == "text"]

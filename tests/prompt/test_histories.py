@@ -83,6 +83,7 @@ NO_PREAMBLE = {
 }
 
 
+@pytest.mark.long
 def test_every_template_shows_every_part_but_what_it_does_not_know(
     templates: dict[str, AdaptedTemplate],
 ) -> None:

@@ -23,7 +23,7 @@ from sglrouter.prompt.model_files import read_model_files
 from sglrouter.prompt.template import ChatTemplate
 from tests.prompt.ample import ample
 
-pytestmark = pytest.mark.corpus
+pytestmark = [pytest.mark.corpus, pytest.mark.long]
 
 Row = dict[str, Any]
 

@@ -123,6 +123,7 @@ def test_waiting_has_a_bound(sim: SimulatedEngine) -> None:
         sim.wait_until(lambda: False, timeout=0.01)
 
 
+@pytest.mark.long
 def test_a_thousand_slow_streams(start_engine: StartEngine, connect: Connect) -> None:
     sim = start_engine(token_delay=2.0)
     sim.script(list(range(20, 24)))
