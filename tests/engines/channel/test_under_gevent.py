@@ -18,12 +18,12 @@ pytestmark = pytest.mark.long
 ROOT = Path(__file__).parents[3]
 # What must have run at the least, by what the names of the tests show.
 LEAST = {
-    "engines/test_batch.py": 22,
+    "engines/test_short_calls.py": 22,
     "engines/channel/test_channel.py": 28,
-    "engines/test_generation.py": 24,
+    "engines/test_exchange.py": 24,
     "engines/channel/test_http2.py": 35,
     "engines/channel/test_http2_peers.py": 45,
-    "engines/fleet/test_routed_call.py": 24,
+    "engines/fleet/test_moving_call.py": 24,
     "grpcio": 37,
 }
 
