@@ -1,4 +1,4 @@
-"""Inkling's blocks; what they have in common with others is in test_json_formats."""
+"""Inkling's blocks; what they have in common with others is in formats/test_json_calls."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sglrouter.families.formats.program import Tools, attributes
+from sglrouter.families.formats.program import Tools
 from sglrouter.families.registry import TOOL_FORMATS
 from tests.families.laws import check_truncated, parsed, reading_of, reads
 from tests.families.reading import read, read_every_way
@@ -213,13 +213,6 @@ def test_a_value_of_minicpm_cut_off_in_cdata() -> None:
 def test_only_known_functions_are_calls_where_nothing_marks_them() -> None:
     text = '<function name="main"> <param name="s">x</param></function>'
     assert reads(MINICPM, text, ANY) == (text, [])
-
-
-def test_attributes() -> None:
-    assert attributes("name=\"a b\" string='true'") == {"name": "a b", "string": "true"}
-    assert attributes("name = f other=1") == {"name": "f", "other": "1"}
-    assert attributes('name="a') == {"name": "a"}
-    assert attributes("name") == attributes("") == attributes("=x") == {}
 
 
 def test_arguments_are_json_even_with_odd_names() -> None:

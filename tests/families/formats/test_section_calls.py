@@ -1,4 +1,4 @@
-"""Sections of calls with the names in front; what is common to them is in test_json_formats."""
+"""Sections of calls with the names in front; what is common to them is in test_json_calls."""
 
 from __future__ import annotations
 
