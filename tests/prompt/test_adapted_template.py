@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import pytest
@@ -177,30 +176,3 @@ def test_the_first_refusal_is_told() -> None:
     source = "{{ raise_exception(messages | map(attribute='role') | join(' ')) }}"
     with pytest.raises(BadRequest, match=r"^user system$"):
         render(adapted(source), USER, LATE)
-
-
-@pytest.mark.parametrize(
-    "source",
-    [
-        "{% for a in range(9999) %}{% for b in range(9999) %}{% endfor %}{% endfor %}",
-        "{% for a in range(9999) %}{{ 'x' * 999 }}{% endfor %}",
-        "{{ messages[99].content.x.y }}",
-        "{% macro again() %}{{ again() }}{% endmacro %}{{ again() }}",
-        "{{ 'x' | center(10 ** 7) }}",
-        "",
-    ],
-)
-def test_a_hostile_template_does_not_hold_up_the_start(source: str) -> None:
-    since = time.thread_time()
-    adapted(source)
-    assert time.thread_time() - since < 2.5
-
-
-def test_probes_of_an_ordinary_template_are_quick() -> None:
-    template = ChatTemplate(PLAIN, {})
-    costs = []
-    for _ in range(3):
-        since = time.thread_time()
-        AdaptedTemplate(template)
-        costs.append(time.thread_time() - since)
-    assert min(costs) < 0.1

@@ -164,20 +164,6 @@ def test_the_clients_objects_stay_as_they_are() -> None:
     assert json.dumps([messages, tools]) == before
 
 
-@pytest.mark.parametrize(
-    "template",
-    [
-        "{% for m in messages %}{{ m.content | e }}{% endfor %}<|im_end|>",
-        "{% for m in messages %}{{ m.content | tojson(ensure_ascii=True) }}{% endfor %}<|im_end|>",
-        "{% for m in messages %}{{ m.content | urlencode }}{% endfor %}<|im_end|>",
-    ],
-)
-def test_a_template_that_rewrites_the_letters_stops_the_start(template: str) -> None:
-    with pytest.raises(ConfigError, match="control_tokens"):
-        builder(template)
-    builder(template, text_only=False)
-
-
 def test_a_token_between_words_stops_the_start() -> None:
     tokenizer = tokenizers.Tokenizer.from_str(tiny().to_str())
     tokenizer.add_special_tokens([tokenizers.AddedToken("word", single_word=True, special=True)])

@@ -12,7 +12,6 @@ import pytest
 import tokenizers
 from tokenizers.processors import TemplateProcessing
 
-from sglrouter.errors import ConfigError
 from sglrouter.prompt.encoder import Encoder, ReferenceLibrary, reference_encoder
 from sglrouter.prompt.fast_tokenizer import FastLibrary, fast_library
 from sglrouter.prompt.special_tokens import ends_of
@@ -96,15 +95,6 @@ def test_raw_text_that_brings_them_gets_no_second_ones(tokenizer: tokenizers.Tok
     twice = encoder.encode_raw("<|endoftext|><|endoftext|>x").tolist()
     assert twice[:2] == [whole[0], whole[0]], "what the client doubles stays doubled"
     assert len(twice) == len(whole) + 1
-
-
-def test_a_post_processor_that_does_not_keep_the_text_is_refused(
-    tokenizer: tokenizers.Tokenizer,
-) -> None:
-    changed = with_ends(tokenizer, "<|endoftext|> $A")
-    changed.enable_truncation(1)
-    with pytest.raises(ConfigError, match="post-processor"):
-        ends_of(changed)
 
 
 def test_long_texts_go_where_run_says(tokenizer: tokenizers.Tokenizer, fast: FastLibrary) -> None:

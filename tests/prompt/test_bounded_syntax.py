@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from typing import Any
 
 import pytest
+from jinja2 import nodes
 
 from sglrouter.errors import BadRequest
-from sglrouter.prompt import budget as budget_module
+from sglrouter.prompt.bounded_syntax import STEP, STORE, BoundedContext, Bounding, store
 from sglrouter.prompt.budget import Budget
-from sglrouter.prompt.messages import normalise
+from sglrouter.prompt.sandbox import Sandbox
 from sglrouter.prompt.template import ChatTemplate
 from tests.patience import PROMPT
 from tests.prompt.ample import ample
@@ -134,6 +134,98 @@ def test_bounds_do_not_show_in_what_is_rendered(source: str, wanted: str) -> Non
     assert ChatTemplate(source, {}).render(USER, None, ample()) == wanted
 
 
+def bounds(source: str) -> tuple[int, int]:
+    """How many steps and how many stores a template's syntax gets."""
+    tree = Bounding().visit(Sandbox().parse(source))
+    names = [node.name for node in tree.find_all(nodes.Filter)]
+    return names.count(STEP), names.count(STORE)
+
+
+LOOP = "{% for a in messages %}BODY{% endfor %}"
+MACRO = "{% macro f(x) %}BODY{% endmacro %}"
+
+
+@pytest.mark.parametrize(
+    ("source", "steps", "stores"),
+    [
+        # What runs once is left alone, however it grows.
+        ("{% set x = a ~ b %}{{ x + x }}", 0, 0),
+        ("{% set x %}a{% endset %}{% with y = a ~ b %}{% endwith %}", 0, 0),
+        ("{{ f(a ~ b) }}", 0, 0),
+        (LOOP, 1, 0),
+        (LOOP.replace("BODY", LOOP), 2, 0),
+        (MACRO, 1, 0),
+        ("{% block b %}{% endblock %}", 1, 0),
+        # A call block takes steps where its macro is called.
+        ("{% call f() %}{% set x = a ~ b %}{% endcall %}", 0, 1),
+    ],
+)
+def test_rounds_are_counted_where_there_are_some(source: str, steps: int, stores: int) -> None:
+    assert bounds(source) == (steps, stores)
+
+
+@pytest.mark.parametrize(
+    ("value", "stores"),
+    [
+        # No larger than what it is made of.
+        ("a", 0),
+        ("'text'", 0),
+        ("a.b[0]['c']", 0),
+        ("a == b", 0),
+        ("not a", 0),
+        ("a and b", 0),
+        ("[a, b]", 0),
+        ("{'k': a}", 0),
+        ("a if b else c", 0),
+        ("a | trim | length", 0),
+        ("a.strip().split('x')[0]", 0),
+        ("namespace(x=a)", 0),
+        ("range(9)", 0),
+        ("n + 1", 0),
+        ("2 * n", 0),
+        # Larger than each.
+        ("a ~ b", 1),
+        ("a + b", 1),
+        ("a * b", 1),
+        ("'%s%s' % (a, b)", 1),
+        ("a | join", 1),
+        ("a | replace('a', 'aa')", 1),
+        ("a.join(b)", 1),
+        ("(a ~ b).strip()", 1),
+        ("(a ~ b) | trim", 1),
+        ("(a ~ b)[1:]", 1),
+        ("a and (b ~ b)", 1),
+        ("(a ~ a) or b", 1),
+        ("f(a)", 1),
+        # Each value in it that may have grown.
+        ("[a ~ b, a, [b + a]]", 2),
+        ("{'k': a ~ b, 'l': a}", 1),
+        ("a ~ b if c else a + b", 2),
+        ("a ~ b if c", 1),
+    ],
+)
+def test_what_may_have_grown_is_looked_at_where_it_is_kept(value: str, stores: int) -> None:
+    for kept in ("{% set x = VALUE %}", "{% with x = VALUE %}{% endwith %}"):
+        source = LOOP.replace("BODY", kept.replace("VALUE", value))
+        assert bounds(source) == (1, stores)
+    for call in ("{{ f(VALUE) }}", "{{ f(x=VALUE) }}"):
+        assert bounds(MACRO.replace("BODY", call.replace("VALUE", value))) == (1, stores)
+    # Written at once, it is counted with all that is written.
+    assert bounds(LOOP.replace("BODY", "{{ VALUE }}".replace("VALUE", value)))[1] == 0
+
+
+def test_a_value_is_measured_by_its_length() -> None:
+    context = BoundedContext(Sandbox(), {}, None, {})
+    context.budget = Budget(60.0, 3)
+    for value in ("abc", [1, 2, 3], (1, 2, 3), 10**9, None, {"a": 1, "b": 2, "c": 3, "d": 4}):
+        assert store(value, context) is value
+    for large in ("abcd", [1, 2, 3, 4], (1, 2, 3, 4)):
+        with pytest.raises(BadRequest, match="more than 3 characters"):
+            store(large, context)
+    # The scoped blocks' contexts are other ones, and spend the same.
+    assert context.derived({"x": 1}).budget is context.budget
+
+
 def test_no_template_can_name_the_bounds() -> None:
     for name in ("step", "store", "(step)"):
         with pytest.raises(Exception, match="chat template"):
@@ -166,25 +258,6 @@ def test_a_short_rendering_never_rests() -> None:
     ChatTemplate("{% for m in messages %}{{ m.content }}{% endfor %}", {}).render(
         USER, None, budget
     )
-
-
-def test_time_is_counted_over_all_slices(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = 100.0
-    monkeypatch.setattr(budget_module, "monotonic", lambda: now)
-    monkeypatch.setattr(budget_module, "thread_time", lambda: now)
-    budget = Budget(0.012, 1)
-    for _ in range(11):
-        now += 0.001
-        budget.check()
-    now += 0.0015
-    with pytest.raises(BadRequest):
-        budget.check()
-
-
-def test_normalising_is_bounded_too() -> None:
-    many: list[dict[str, Any]] = [{"role": "user", "content": "x"}] * 300_000
-    with pytest.raises(BadRequest, match="takes longer"):
-        normalise(many, content_format="string", knows_developer=True, budget=Budget(0.02, 1))
 
 
 def test_a_quadratic_template_ends_in_time_over_many_messages() -> None:
