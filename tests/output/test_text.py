@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sglrouter.output.detokenizer import DetokenizerFactory
 from sglrouter.output.events import DONE
 from sglrouter.output.head import Head
-from sglrouter.output.prompt_text import PromptText, character_offsets
+from sglrouter.output.prompt_text import PromptText
 from sglrouter.output.sample import Sample
 from sglrouter.output.text import TextChoice, TextCompletion, TextStream
 from tests.fast import messages
@@ -399,13 +399,3 @@ def test_an_error_ends_the_stream_after_the_text_before_it() -> None:
     content, error = events_of(events + stream.fail(reader.sample.failure))
     assert content["choices"][0]["text"] == FACTORY.piece(40).decode()
     assert error["error"]["code"] == "engine_unavailable"
-
-
-@given(st.text(max_size=12), st.lists(st.integers(0, 60), max_size=8))
-def test_a_place_in_bytes_is_in_the_character_that_has_it(text: str, places: list[int]) -> None:
-    data = text.encode()
-    places = sorted(min(place, len(data)) for place in places)
-    ends = [len(text[: i + 1].encode()) for i in range(len(text))]
-    expected = [sum(end <= place for end in ends) for place in places]
-    assert character_offsets(data, places) == expected
-    assert PromptText(data).characters == len(text)

@@ -154,6 +154,8 @@ MACRO = "{% macro f(x) %}BODY{% endmacro %}"
         ("{{ f(a ~ b) }}", 0, 0),
         (LOOP, 1, 0),
         (LOOP.replace("BODY", LOOP), 2, 0),
+        # Behind a loop it runs once again.
+        (LOOP + MACRO + "{% set x = a ~ b %}{{ f(a ~ b) }}", 2, 0),
         (MACRO, 1, 0),
         ("{% block b %}{% endblock %}", 1, 0),
         # A call block takes steps where its macro is called.

@@ -76,6 +76,9 @@ def test_a_template_that_keeps_the_letters_passes(source: str) -> None:
         CALLS.replace("ARGUMENTS", "{{ c.function.arguments | tojson(true) }}"),
         each("{{ m.content | e if m.role == 'tool' else m.content }}"),
         each("{% for part in m['content'] %}{{ part.text | e }}{% endfor %}"),
+        # In conversations of one length alone.
+        "{{ raise_exception('n') if messages | length != 3 }}{{ (tools or []) | tojson | e }}",
+        "{{ raise_exception('n') if messages | length != 4 }}{{ messages[0].content | e }}",
         # It does one thing with the letters, and another without them.
         each("{{ 'x' if '<' in m.content else m.content }}"),
         each("{{ m.content if '<' in m.content else raise_exception('no') }}"),
