@@ -24,7 +24,7 @@ from sglrouter.client.stream import ChatCompletionStream
 from sglrouter.client.work import Work
 from sglrouter.config import Settings
 from sglrouter.endpoint import parse_endpoint
-from sglrouter.engines.channel.channel_options import ChannelOptions
+from sglrouter.engines.channel.channel import ChannelOptions
 from sglrouter.engines.channel.connect import connector
 from sglrouter.engines.fleet.fleet import Fleet
 from sglrouter.engines.tokenizer_fetch import model_directory

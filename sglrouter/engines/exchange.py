@@ -20,7 +20,7 @@ from typing import NamedTuple, Protocol
 
 from sglrouter._fast.sink import TextSink
 from sglrouter.engines.channel.channel import Bell, Call, Metadata, Status, sendable
-from sglrouter.engines.fleet.job import Job
+from sglrouter.engines.fleet.placement import Job
 from sglrouter.errors import (
     Aborted,
     ClientGone,

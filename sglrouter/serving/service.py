@@ -10,7 +10,7 @@ from sglrouter.engines.channel.channel import Metadata
 from sglrouter.engines.exchange import PARALLEL, Deadlines, Exchange
 from sglrouter.engines.fleet.facts import ModelFacts
 from sglrouter.engines.fleet.fleet import Fleet
-from sglrouter.engines.fleet.job import Job
+from sglrouter.engines.fleet.placement import Job
 from sglrouter.engines.wire.scheduler import GENERATE, EngineFacts
 from sglrouter.errors import BadRequest
 from sglrouter.model import Model

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from sglrouter.engines.channel.channel import Call, Channel
 from sglrouter.engines.exchange import Deadlines, Exchange
-from sglrouter.engines.fleet.job import Job
+from sglrouter.engines.fleet.placement import Job
 
 
 class OnChannel:

@@ -13,8 +13,7 @@ from sglrouter.endpoint import Endpoint, parse_endpoint
 from sglrouter.engines.channel.channel import Channel
 from sglrouter.engines.exchange import Deadlines, End, Exchange
 from sglrouter.engines.fleet.engine import Engine
-from sglrouter.engines.fleet.job import Job
-from sglrouter.engines.fleet.placement import Placement
+from sglrouter.engines.fleet.placement import Job, Placement
 from sglrouter.engines.wire.scheduler import GENERATE
 from sglrouter.errors import BadRequest, ClientGone, EngineError, EngineTimeout, RouterError
 from tests.engines.calls import request

@@ -9,7 +9,7 @@ import pytest
 
 from sglrouter._proto import scheduler as pb
 from sglrouter.engines.exchange import PARALLEL, Deadlines, End, Exchange
-from sglrouter.engines.fleet.job import Job
+from sglrouter.engines.fleet.placement import Job
 from sglrouter.engines.wire.scheduler import GENERATE
 from sglrouter.errors import Aborted, BadRequest, ClientGone, EngineError, EngineTimeout
 from tests.engines.calls import request

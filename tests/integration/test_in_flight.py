@@ -20,7 +20,7 @@ from sglrouter.engines.channel.grpcio import GrpcioChannel
 from sglrouter.engines.exchange import End, Exchange
 from sglrouter.engines.fleet.engine import Engine
 from sglrouter.engines.fleet.fleet import Fleet
-from sglrouter.engines.fleet.job import Job
+from sglrouter.engines.fleet.placement import Job
 from sglrouter.engines.fleet.policy import LeastLoad
 from sglrouter.errors import ClientGone, RouterError
 from sglrouter.http.client import ENVIRON_KEY

@@ -9,8 +9,7 @@ from functools import partial
 from gevent.monkey import is_module_patched
 
 from sglrouter.endpoint import Endpoint
-from sglrouter.engines.channel.channel import Channel
-from sglrouter.engines.channel.channel_options import ChannelOptions
+from sglrouter.engines.channel.channel import Channel, ChannelOptions
 from sglrouter.engines.channel.grpcio import GrpcioChannel
 from sglrouter.errors import ConfigError
 

@@ -20,8 +20,7 @@ import grpc
 
 from sglrouter._fast.sink import Sink
 from sglrouter.endpoint import Endpoint
-from sglrouter.engines.channel.channel import Bell, Metadata, Status
-from sglrouter.engines.channel.channel_options import ChannelOptions
+from sglrouter.engines.channel.channel import Bell, ChannelOptions, Metadata, Status
 
 MAX_MESSAGE = 256 * 1024 * 1024
 _DEFAULTS = ChannelOptions()

@@ -26,8 +26,7 @@ from gevent.event import Event as Signal
 from sglrouter._fast.h2 import Stream
 from sglrouter._fast.sink import Sink
 from sglrouter.endpoint import Endpoint
-from sglrouter.engines.channel.channel import Bell, Metadata, Status
-from sglrouter.engines.channel.channel_options import ChannelOptions
+from sglrouter.engines.channel.channel import Bell, ChannelOptions, Metadata, Status
 from sglrouter.engines.channel.http2_connection import ChannelCounts, Connection, open_socket
 from sglrouter.engines.channel.outcome import outcome
 

@@ -18,8 +18,7 @@ from gevent.event import Event as Signal
 
 from sglrouter._fast.h2 import Session, SessionError, Stream, error_name
 from sglrouter.endpoint import Endpoint
-from sglrouter.engines.channel.channel import Status
-from sglrouter.engines.channel.channel_options import ChannelOptions
+from sglrouter.engines.channel.channel import ChannelOptions, Status
 
 logger = logging.getLogger(__name__)
 

@@ -17,8 +17,7 @@ from sglrouter.engines.channel.channel import Channel
 from sglrouter.engines.fleet.engine import Engine
 from sglrouter.engines.fleet.facts import FactsOfEngine, ModelFacts, merged
 from sglrouter.engines.fleet.health_watch import HealthWatch
-from sglrouter.engines.fleet.job import Job
-from sglrouter.engines.fleet.placement import Placement
+from sglrouter.engines.fleet.placement import Job, Placement
 from sglrouter.engines.fleet.policy import LeastLoad, Policy
 
 # How long facts are good for that could not be renewed.

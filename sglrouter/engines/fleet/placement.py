@@ -1,4 +1,7 @@
-"""Where a job has been placed: an engine, and those that follow if it refuses a call unseen.
+"""A request that is ready to be placed, and where it has been placed.
+
+Nothing of a job is still to be checked: whoever has one has a request that can be served. It
+is placed at an engine, and at those that follow if that one refuses a call unseen.
 
 A placement counts as in flight at every engine that has had a call of it, until it is
 released. Whoever placed the job releases it, however the request ends.
@@ -8,9 +11,30 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
+
 from sglrouter.engines.channel.channel import Bell, Call, Metadata
 from sglrouter.engines.fleet.engine import Engine
 from sglrouter.engines.fleet.moving_call import MovingCall
+
+
+class Job(msgspec.Struct, frozen=True):
+    """The calls of one request.
+
+    Attributes:
+        method: Full method path of all of them.
+        requests: Their messages.
+        names: The request ids in these messages, by which engines abort; empty where an
+            engine must not be told by name.
+        ids: The ids of the first prompt: engines that have seen its beginning keep that.
+        metadata: Request headers of each call.
+    """
+
+    method: str
+    requests: Sequence[bytes]
+    names: Sequence[str] = ()
+    ids: Sequence[int] = ()
+    metadata: Metadata = ()
 
 
 class Placement:

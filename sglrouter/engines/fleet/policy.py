@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from sglrouter.engines.fleet.engine import DOWN, Engine
-from sglrouter.engines.fleet.job import Job
+from sglrouter.engines.fleet.placement import Job
 
 
 class Policy(Protocol):

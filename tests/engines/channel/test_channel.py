@@ -9,8 +9,7 @@ from threading import Event
 
 from sglrouter._proto import scheduler as pb
 from sglrouter.endpoint import parse_endpoint
-from sglrouter.engines.channel.channel import Channel, Status
-from sglrouter.engines.channel.channel_options import ChannelOptions
+from sglrouter.engines.channel.channel import Channel, ChannelOptions, Status
 from sglrouter.engines.wire.scheduler import (
     GENERATE,
     GET_MODEL_INFO,

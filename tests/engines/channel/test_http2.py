@@ -24,8 +24,7 @@ from sglrouter._fast.sse import ChunkFramer
 from sglrouter._fast.wire import GenerateReader
 from sglrouter.endpoint import parse_endpoint
 from sglrouter.engines.channel import http2, http2_connection
-from sglrouter.engines.channel.channel import Call, Status
-from sglrouter.engines.channel.channel_options import ChannelOptions
+from sglrouter.engines.channel.channel import Call, ChannelOptions, Status
 from sglrouter.engines.channel.http2 import Http2Channel, _timeout_header
 from sglrouter.engines.wire.scheduler import GENERATE
 from tests.engines import frames

@@ -10,8 +10,7 @@ from gevent.monkey import is_module_patched
 
 from sglrouter.endpoint import parse_endpoint
 from sglrouter.engines.channel import http2_connection
-from sglrouter.engines.channel.channel import Status
-from sglrouter.engines.channel.channel_options import ChannelOptions
+from sglrouter.engines.channel.channel import ChannelOptions, Status
 from sglrouter.engines.channel.http2 import Http2Channel
 from tests.engines import frames
 from tests.engines.calls import Followed

@@ -13,8 +13,7 @@ from sglrouter.engines.channel.channel import Channel, Metadata, Status, sendabl
 from sglrouter.engines.channel.grpcio import GrpcioChannel
 from sglrouter.engines.exchange import Deadlines, Exchange
 from sglrouter.engines.fleet.engine import Engine
-from sglrouter.engines.fleet.job import Job
-from sglrouter.engines.fleet.placement import Placement
+from sglrouter.engines.fleet.placement import Job, Placement
 from sglrouter.engines.wire.scheduler import GENERATE
 from sglrouter.errors import BadRequest, EngineError, EngineTimeout, RouterError
 from sglrouter.sim import SimOptions, SimulatedEngine

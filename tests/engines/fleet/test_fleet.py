@@ -10,14 +10,13 @@ from contextlib import contextmanager
 
 import pytest
 
-from sglrouter.endpoint import Endpoint, parse_endpoint
-from sglrouter.engines.channel.channel import Channel
+from sglrouter.endpoint import parse_endpoint
 from sglrouter.engines.channel.grpcio import GrpcioChannel
 from sglrouter.engines.exchange import Deadlines, Exchange
 from sglrouter.engines.fleet import health_watch
 from sglrouter.engines.fleet.engine import DOWN, SERVING, UNKNOWN, Engine
 from sglrouter.engines.fleet.fleet import Fleet
-from sglrouter.engines.fleet.job import Job
+from sglrouter.engines.fleet.placement import Job
 from sglrouter.engines.wire.scheduler import GENERATE, Sampling, generate_request, new_request_id
 from sglrouter.sim import SimOptions, SimulatedEngine
 from tests.patience import PATIENCE, PROMPT
@@ -38,12 +37,6 @@ def placed(fleet: Fleet) -> Engine:
     placement = fleet.place(Job("/a/B", []))
     placement.release()
     return placement.engine
-
-
-def test_engines_take_turns() -> None:
-    with fleet_of("a:1", "b:2", "c:3") as fleet:
-        picked = [placed(fleet).endpoint.host for _ in range(6)]
-    assert picked == ["a", "b", "c", "a", "b", "c"]
 
 
 def test_an_engine_that_cannot_be_reached_is_passed_over(engine: SimulatedEngine) -> None:
@@ -101,16 +94,6 @@ def test_a_server_asks_for_good_even_a_lone_engine(
     assert watchers() == 0
 
 
-def test_an_engine_that_fails_at_once_does_not_draw_everything_to_it() -> None:
-    with fleet_of("a:1", "b:2") as fleet:
-        failing, sound = fleet.engines
-        for _ in range(4):
-            failing.note_end(fault=True)
-        assert [placed(fleet) for _ in range(4)] == [sound] * 4
-        failing.note_end(fault=False)
-        assert {placed(fleet) for _ in range(2)} == {failing, sound}
-
-
 def test_a_lone_engine_is_tried_even_if_it_is_down() -> None:
     with fleet_of(f"127.0.0.1:{free_port()}") as fleet:
         assert not fleet.engines[0].healthy()
@@ -142,26 +125,6 @@ def test_facts_of_an_engine_that_is_down_are_empty_and_asked_for_again_later() -
             assert facts.max_prompt_tokens == 0
             assert not facts.sampling_defaults
         assert time.monotonic() - started < PROMPT
-
-
-def test_threads_that_come_at_once_share_one_connection() -> None:
-    made = []
-
-    def connect(endpoint: Endpoint) -> Channel:
-        time.sleep(0.05)
-        made.append(GrpcioChannel(endpoint))
-        return made[-1]
-
-    (engine,) = Fleet([parse_endpoint("a:1")], connect).engines
-    with ThreadPoolExecutor(8) as threads:
-        tasks = [threads.submit(channel, engine) for _ in range(8)]
-        channels = {id(task.result()) for task in tasks}
-    assert len(made) == len(channels) == 1
-    engine.close()
-
-
-def channel(engine: Engine) -> Channel:
-    return engine.channel
 
 
 def test_to_settle_is_to_let_engines_hear_of_cancelled_calls(engine: SimulatedEngine) -> None:
@@ -258,30 +221,3 @@ def test_a_job_may_avoid_engines() -> None:
         # None at all is no choice.
         assert fleet.place(job, [first, second]).engine in (first, second)
         assert (len(first.placements), len(second.placements)) in ((1, 3), (0, 4))
-
-
-def test_a_placement_is_in_flight_until_it_is_released() -> None:
-    with fleet_of("a:1", "b:2") as fleet:
-        placements = [fleet.place(Job("/a/B", [])) for _ in range(4)]
-        assert [len(engine.placements) for engine in fleet.engines] == [2, 2]
-        for placement in placements:
-            placement.release()
-            placement.release()
-        assert [len(engine.placements) for engine in fleet.engines] == [0, 0]
-
-
-def test_a_call_that_moves_is_in_flight_where_it_goes(engine: SimulatedEngine) -> None:
-    with fleet_of(f"127.0.0.1:{free_port()}", engine.address) as fleet:
-        name = new_request_id()
-        message = generate_request(
-            request_id=name, text="", ids=[1], sampling=Sampling(max_new_tokens=1), stream=False
-        )
-        job = Job(GENERATE, [message], [name])
-        placement = fleet.place(job)
-        assert placement.engine is fleet.engines[0]
-        exchange = Exchange(placement, job, Deadlines(PATIENCE, PATIENCE, PATIENCE))
-        exchange.begin()
-        assert exchange.wait()
-        assert fleet.engines[1].placements == {placement}
-        exchange.complete(0)
-        assert [len(each.placements) for each in fleet.engines] == [0, 0]

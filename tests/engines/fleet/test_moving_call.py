@@ -12,8 +12,7 @@ from sglrouter.endpoint import Endpoint, parse_endpoint
 from sglrouter.engines.channel.channel import Channel
 from sglrouter.engines.exchange import Deadlines, Exchange
 from sglrouter.engines.fleet.fleet import Fleet
-from sglrouter.engines.fleet.job import Job
-from sglrouter.engines.fleet.placement import Placement
+from sglrouter.engines.fleet.placement import Job, Placement
 from sglrouter.engines.wire.control_messages import ABORT
 from sglrouter.engines.wire.scheduler import GENERATE, Sampling, generate_request, new_request_id
 from sglrouter.errors import RouterError
