@@ -26,12 +26,8 @@ if PATCHED and http2_is_built():
 
     KINDS["native"] = Http2Channel
 
-# These need a patched process, the others' servers a plain one.
-collect_ignore = (
-    ["test_pool.py", "test_tokenizer_fetch.py", "test_under_gevent.py"]
-    if PATCHED
-    else ["test_native.py", "test_native_peers.py"]
-)
+# It needs a plain process; what needs a patched one skips by itself.
+collect_ignore = ["test_tokenizer_fetch.py"] if PATCHED else []
 
 Connect = Callable[[str], Channel]
 AnEngine = SimulatedEngine | RemoteEngine

@@ -10,7 +10,7 @@ import socket
 import struct
 import time
 from collections.abc import Callable, Sequence
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import gevent
 from hyperframe.frame import (
@@ -22,7 +22,9 @@ from hyperframe.frame import (
     WindowUpdateFrame,
 )
 
+from sglrouter.engines.channel.channel import Channel
 from tests.engines import frames
+from tests.engines.calls import Followed
 from tests.patience import PATIENCE
 
 T = TypeVar("T", bound=Frame)
@@ -162,3 +164,18 @@ class Peer:
             connection.send(greeting)
             self.connections.append(connection)
             self._greenlets.append(gevent.spawn(connection.follow))
+
+
+def serve(connection: PeerConnection, stream: int) -> None:
+    """Answers a call with one message."""
+    connection.send(frames.answer(stream, b"fine"))
+
+
+def is_served(followed: Followed) -> bool:
+    """Whether a call comes to that message, which is waited for."""
+    return followed.drain() == [b"fine"] and followed.status.ok
+
+
+def in_background(channel: Channel, timeout: float = PATIENCE) -> Any:
+    """A call from a greenlet of its own, which gives the call when it has been made."""
+    return gevent.spawn(Followed, channel, None, timeout)

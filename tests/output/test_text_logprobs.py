@@ -57,6 +57,11 @@ def test_the_four_lists_are_of_one_length() -> None:
     }
 
 
+def test_a_certain_token_has_a_log_probability() -> None:
+    certain = shown(PlacedLogprob(1, 0.0, [], 0))
+    assert (certain["token_logprobs"], certain["top_logprobs"]) == ([0.0], [{"a": 0.0}])
+
+
 def test_of_two_tokens_with_one_text_the_likelier_is_shown() -> None:
     (top,) = shown(PlacedLogprob(1, -3.0, [(6, -0.5), (1, -3.0)], 0))["top_logprobs"]
     assert top == {"a": -0.5}
@@ -74,6 +79,7 @@ def test_of_two_tokens_with_one_text_the_likelier_is_shown() -> None:
         (b"\xf0\x9f", "bytes:\\xf0\\x9f"),
         (b"\xffx\\\n", "bytes:\\xffx\\x5c\\x0a"),
         (b"a\xc3", "bytes:a\\xc3"),
+        (b"\x7f\x1f\xff", "bytes:\\x7f\\x1f\\xff"),
         # No surrogates, no overlong forms.
         (b"\xed\xa0\x80", "bytes:\\xed\\xa0\\x80"),
         (b"\xc0\x80", "bytes:\\xc0\\x80"),

@@ -7,72 +7,43 @@ import itertools
 import socket
 import time
 import weakref
-from collections.abc import Callable, Iterator
-from contextlib import closing
+from collections.abc import Iterator
 from threading import Event
 from typing import Any
 
 import gevent
 import pytest
 from gevent.monkey import is_module_patched
-from hyperframe.frame import GoAwayFrame, HeadersFrame, PingFrame
+from hyperframe.frame import HeadersFrame
 
 from sglrouter._fast.chunked import BodyWriter
 from sglrouter._fast.detok import Detokenizer, Vocabulary
 from sglrouter._fast.sink import TextSink
 from sglrouter._fast.sse import ChunkFramer
 from sglrouter._fast.wire import GenerateReader
-from sglrouter.endpoint import parse_endpoint
 from sglrouter.engines.channel import http2, http2_connection
 from sglrouter.engines.channel.channel import Call, ChannelOptions, Status
-from sglrouter.engines.channel.http2 import Http2Channel, _timeout_header
+from sglrouter.engines.channel.http2 import _timeout_header
 from sglrouter.engines.wire.scheduler import GENERATE
 from tests.engines import frames
 from tests.engines.calls import Followed
+from tests.engines.channel.conftest import To
 from tests.engines.frames import answer, data, framed, headers, trailers
-from tests.engines.peer import Peer, PeerConnection, wait_until
+from tests.engines.peer import Peer, PeerConnection, in_background, is_served, serve, wait_until
 from tests.fast.messages import chunk, complete
-from tests.patience import DEADLINE, LONG, PATIENCE
+from tests.patience import LONG, PATIENCE
 from tests.processes import free_port
 
 if not is_module_patched("threading"):
     pytest.skip("run by tests.engines.channel.under_gevent", allow_module_level=True)
 
-Connect = Callable[[str], Http2Channel]
 WINDOW = ChannelOptions().window
-
-
-@pytest.fixture
-def to() -> Iterator[Connect]:
-    """Makes channels that are closed after the test."""
-    channels: list[Http2Channel] = []
-
-    def make(address: str) -> Http2Channel:
-        channels.append(Http2Channel(parse_endpoint(address)))
-        return channels[-1]
-
-    yield make
-    for channel in channels:
-        channel.close()
-
-
-def serve(connection: PeerConnection, stream: int) -> None:
-    connection.send(answer(stream, b"fine"))
-
-
-def is_served(followed: Followed) -> bool:
-    return followed.drain() == [b"fine"] and followed.status.ok
-
-
-def in_background(channel: Http2Channel, timeout: float = PATIENCE) -> Any:
-    """A call from a greenlet of its own, which gives the call when it has been made."""
-    return gevent.spawn(Followed, channel, None, timeout)
 
 
 # Connecting.
 
 
-def test_the_first_connection_is_made_by_the_first_call(to: Connect) -> None:
+def test_the_first_connection_is_made_by_the_first_call(to: To) -> None:
     with Peer() as peer:
         channel = to(peer.address)
         gevent.sleep(0.02)
@@ -86,7 +57,7 @@ def test_the_first_connection_is_made_by_the_first_call(to: Connect) -> None:
         assert channel.counts()["connects"] == 1
 
 
-def test_an_ipv6_engine_is_reached(to: Connect) -> None:
+def test_an_ipv6_engine_is_reached(to: To) -> None:
     try:
         listener = socket.create_server(("::1", 0), family=socket.AF_INET6)
     except OSError:
@@ -106,7 +77,7 @@ def test_an_ipv6_engine_is_reached(to: Connect) -> None:
         sock.close()
 
 
-def test_a_hundred_calls_at_once_share_a_connection(to: Connect) -> None:
+def test_a_hundred_calls_at_once_share_a_connection(to: To) -> None:
     with Peer() as peer:
         channel = to(peer.address)
         calling = [in_background(channel) for _ in range(100)]
@@ -117,9 +88,7 @@ def test_a_hundred_calls_at_once_share_a_connection(to: Connect) -> None:
         assert len(peer.connections) == 1
 
 
-def test_while_the_engine_is_down_attempts_are_few(
-    to: Connect, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_while_the_engine_is_down_attempts_are_few(to: To, monkeypatch: pytest.MonkeyPatch) -> None:
     attempts = []
     connect = http2_connection.open_socket
 
@@ -150,7 +119,7 @@ def test_while_the_engine_is_down_attempts_are_few(
     assert channel.counts()["failed_connects"] == len(attempts)
 
 
-def test_one_attempt_serves_all_who_wait(to: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_attempt_serves_all_who_wait(to: To, monkeypatch: pytest.MonkeyPatch) -> None:
     attempts = []
 
     def fail(endpoint: Any) -> Any:
@@ -168,7 +137,7 @@ def test_one_attempt_serves_all_who_wait(to: Connect, monkeypatch: pytest.Monkey
     assert len(attempts) == 1
 
 
-def test_a_deadline_holds_while_connecting(to: Connect) -> None:
+def test_a_deadline_holds_while_connecting(to: To) -> None:
     with Peer(b"") as peer:
         channel = to(peer.address)
         followed = Followed(channel, timeout=0.1)
@@ -177,40 +146,8 @@ def test_a_deadline_holds_while_connecting(to: Connect) -> None:
         assert followed.status.code == "DEADLINE_EXCEEDED"
 
 
-def test_a_peer_that_never_speaks_is_as_good_as_none(
-    to: Connect, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(http2_connection, "CONNECT_TIMEOUT", 0.1)
-    with Peer(b"") as peer:
-        channel = to(peer.address)
-        for _ in range(5):
-            followed = Followed(channel)
-            assert followed.drain() == []
-            assert followed.status.code == "UNAVAILABLE"
-            assert "has not spoken HTTP/2" in followed.status.message
-        assert channel.connected is False
-        assert len(peer.connections) == 1
-        peer.connection().wait_for_end()
-
-
-@pytest.mark.parametrize(
-    "greeting",
-    [b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n", bytes(100), b"SSH-2.0-x\r\n" * 5],
-)
-def test_a_peer_that_does_not_speak_http2(to: Connect, greeting: bytes) -> None:
-    with Peer(greeting) as peer:
-        channel = to(peer.address)
-        for _ in range(5):
-            followed = Followed(channel)
-            assert followed.drain() == []
-            assert followed.status.code == "UNAVAILABLE"
-            assert "the peer broke HTTP/2" in followed.status.message
-        assert len(peer.connections) == 1
-        assert channel.connected is False
-
-
 @pytest.mark.parametrize("rst", [False, True])
-def test_a_connection_that_breaks_is_made_again(to: Connect, rst: bool) -> None:
+def test_a_connection_that_breaks_is_made_again(to: To, rst: bool) -> None:
     with Peer() as peer:
         channel = to(peer.address)
         followed = Followed(channel)
@@ -227,22 +164,6 @@ def test_a_connection_that_breaks_is_made_again(to: Connect, rst: bool) -> None:
         assert channel.counts()["lost"] == 1
 
 
-def test_nothing_is_sent_before_the_peer_has_spoken(to: Connect) -> None:
-    with Peer(b"") as peer:
-        channel = to(peer.address)
-        first = in_background(channel)
-        connection = peer.connection()
-        second = in_background(channel)
-        gevent.sleep(0.02)
-        assert connection.opened() == []
-        # Its limits are known now.
-        connection.send(frames.settings(MAX_CONCURRENT_STREAMS=2))
-        for stream in connection.streams(2):
-            serve(connection, stream)
-        assert is_served(first.get(timeout=PATIENCE))
-        assert is_served(second.get(timeout=PATIENCE))
-
-
 # Going away.
 
 
@@ -254,7 +175,7 @@ def test_nothing_is_sent_before_the_peer_has_spoken(to: Connect) -> None:
     ],
 )
 def test_a_peer_that_goes_at_once_is_not_asked_again_at_once(
-    to: Connect, goodbye: bytes, words: str
+    to: To, goodbye: bytes, words: str
 ) -> None:
     with Peer(frames.settings() + goodbye, frames.settings()) as peer:
         channel = to(peer.address)
@@ -272,53 +193,7 @@ def test_a_peer_that_goes_at_once_is_not_asked_again_at_once(
         wait_until(reached, "the next attempt")
 
 
-def test_calls_below_the_last_stream_finish_and_those_above_go_elsewhere(to: Connect) -> None:
-    with Peer() as peer:
-        channel = to(peer.address)
-        calls = [Followed(channel) for _ in range(4)]
-        old = peer.connection()
-        assert old.streams(4) == [1, 3, 5, 7]
-        old.send(headers(3), frames.goaway(3))
-        new = peer.connection(1)
-        assert new.streams(2) == [1, 3]
-        for stream in (1, 3):
-            serve(new, stream)
-        assert all(is_served(each) for each in calls[2:])
-        # New calls avoid it, the old ones go on.
-        late = Followed(channel)
-        assert new.streams(3) == [1, 3, 5]
-        serve(new, 5)
-        assert is_served(late)
-        assert not old.ended
-        serve(old, 1)
-        old.send(data(3, framed(b"fine")), trailers(3))
-        assert all(is_served(each) for each in calls[:2])
-        old.wait_for_end()
-        assert len(peer.connections) == 2
-        assert channel.connected is True
-        assert channel.counts()["lost"] == 0
-        assert channel.counts()["refused"] == 2
-
-
-def test_calls_that_wait_for_room_leave_a_peer_that_goes(
-    to: Connect, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(http2, "MAX_CONNECTIONS", 1)
-    with Peer(frames.settings(MAX_CONCURRENT_STREAMS=1)) as peer:
-        channel = to(peer.address)
-        running, waiting = Followed(channel), Followed(channel)
-        peer.connection().streams()
-        # Without a word about the one that runs.
-        peer.connection().send(frames.goaway(2**31 - 1))
-        assert peer.connection(1).streams() == [1]
-        serve(peer.connection(1), 1)
-        assert is_served(waiting)
-        serve(peer.connection(), 1)
-        assert is_served(running)
-        assert peer.connection().opened() == [1]
-
-
-def test_a_call_is_sent_again_only_once(to: Connect) -> None:
+def test_a_call_is_sent_again_only_once(to: To) -> None:
     with Peer() as peer:
         channel = to(peer.address)
         followed = Followed(channel)
@@ -335,7 +210,7 @@ def test_a_call_is_sent_again_only_once(to: Connect) -> None:
         assert len(peer.connections) == 2
 
 
-def test_a_call_that_was_touched_is_not_sent_again(to: Connect) -> None:
+def test_a_call_that_was_touched_is_not_sent_again(to: To) -> None:
     with Peer() as peer:
         followed = Followed(to(peer.address))
         peer.connection().streams()
@@ -346,7 +221,7 @@ def test_a_call_that_was_touched_is_not_sent_again(to: Connect) -> None:
         assert len(peer.connections) == 1
 
 
-def test_a_refused_stream_is_sent_once_more(to: Connect) -> None:
+def test_a_refused_stream_is_sent_once_more(to: To) -> None:
     with Peer() as peer:
         channel = to(peer.address)
         followed, hopeless = Followed(channel), Followed(channel)
@@ -367,7 +242,7 @@ def test_a_refused_stream_is_sent_once_more(to: Connect) -> None:
 
 
 def test_a_refused_call_that_was_cancelled_is_not_sent_again(
-    to: Connect, monkeypatch: pytest.MonkeyPatch
+    to: To, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with Peer() as peer:
         channel = to(peer.address)
@@ -394,26 +269,11 @@ def test_a_refused_call_that_was_cancelled_is_not_sent_again(
         assert followed.call.status == Status("CANCELLED", "cancelled here")
 
 
-def test_ids_that_run_out_lead_to_a_new_connection(
-    to: Connect, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(http2_connection, "LAST_STREAM_ID", 3)
-    with Peer() as peer:
-        channel = to(peer.address)
-        calls = [Followed(channel) for _ in range(3)]
-        assert peer.connection().streams(2) == [1, 3]
-        assert peer.connection(1).streams() == [1]
-        for connection, stream in ((0, 1), (0, 3), (1, 1)):
-            serve(peer.connection(connection), stream)
-        assert all(is_served(each) for each in calls)
-        peer.connection().wait_for_end()
-
-
 # Limits.
 
 
 def test_a_peer_with_one_stream_gets_more_connections_and_then_a_queue(
-    to: Connect, monkeypatch: pytest.MonkeyPatch
+    to: To, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(http2, "MAX_CONNECTIONS", 3)
     with Peer(frames.settings(MAX_CONCURRENT_STREAMS=1)) as peer:
@@ -431,7 +291,7 @@ def test_a_peer_with_one_stream_gets_more_connections_and_then_a_queue(
         assert len(peer.connections) == 3
 
 
-def test_a_peer_that_allows_no_streams_is_waited_for(to: Connect) -> None:
+def test_a_peer_that_allows_no_streams_is_waited_for(to: To) -> None:
     with Peer(frames.settings(MAX_CONCURRENT_STREAMS=0)) as peer:
         channel = to(peer.address)
         impatient = Followed(channel, timeout=0.05)
@@ -453,7 +313,7 @@ def test_a_peer_that_allows_no_streams_is_waited_for(to: Connect) -> None:
 # Ends.
 
 
-def test_a_cancelled_call_is_reset_once(to: Connect) -> None:
+def test_a_cancelled_call_is_reset_once(to: To) -> None:
     with Peer() as peer:
         channel = to(peer.address)
         followed, other = Followed(channel), Followed(channel)
@@ -471,7 +331,7 @@ def test_a_cancelled_call_is_reset_once(to: Connect) -> None:
         assert followed.call.status == Status("CANCELLED", "cancelled here")
 
 
-def test_a_call_that_is_cancelled_at_once_is_never_sent(to: Connect) -> None:
+def test_a_call_that_is_cancelled_at_once_is_never_sent(to: To) -> None:
     with Peer() as peer:
         channel = to(peer.address)
         other = Followed(channel)
@@ -482,7 +342,7 @@ def test_a_call_that_is_cancelled_at_once_is_never_sent(to: Connect) -> None:
         assert peer.connection().opened() == [1]
 
 
-def test_a_deadline_resets_the_call(to: Connect) -> None:
+def test_a_deadline_resets_the_call(to: To) -> None:
     with Peer() as peer:
         followed = Followed(to(peer.address), timeout=0.1)
         connection = peer.connection()
@@ -493,7 +353,7 @@ def test_a_deadline_resets_the_call(to: Connect) -> None:
         wait_until(lambda: connection.resets() == [(1, frames.CANCEL)])
 
 
-def test_the_peer_is_told_the_deadline_and_the_metadata(to: Connect) -> None:
+def test_the_peer_is_told_the_deadline_and_the_metadata(to: To) -> None:
     from hpack import Decoder
 
     with Peer() as peer:
@@ -534,24 +394,7 @@ def test_a_timeout_has_at_most_eight_digits(seconds: float, header: bytes) -> No
     assert _timeout_header(seconds) == header
 
 
-def test_close_ends_every_call_and_says_goodbye(to: Connect) -> None:
-    with Peer() as peer:
-        channel = to(peer.address)
-        sent, unsent = Followed(channel), Followed(channel)
-        peer.connection().streams(1)
-        unsent = Followed(channel)
-        channel.close()
-        channel.close()
-        for each in (sent, unsent):
-            assert each.drain() == []
-            assert each.status.code == "UNAVAILABLE"
-            assert "the channel was closed" in each.status.message
-        assert Followed(channel).status == Status("UNAVAILABLE", "the channel was closed")
-        peer.connection().wait_for_end()
-        assert len(peer.connection().of(GoAwayFrame)) == 1
-
-
-def test_close_ends_calls_that_wait_for_a_connection(to: Connect) -> None:
+def test_close_ends_calls_that_wait_for_a_connection(to: To) -> None:
     with Peer(b"") as peer:
         channel = to(peer.address)
         calling = in_background(channel)
@@ -563,7 +406,7 @@ def test_close_ends_calls_that_wait_for_a_connection(to: Connect) -> None:
         peer.connection().wait_for_end()
 
 
-def test_a_greenlet_that_is_killed_while_it_waits_leaves_no_call_behind(to: Connect) -> None:
+def test_a_greenlet_that_is_killed_while_it_waits_leaves_no_call_behind(to: To) -> None:
     with Peer() as peer:
         channel = to(peer.address)
         calling = gevent.spawn(channel.unary, "/a/B", b"x", timeout=LONG)
@@ -573,7 +416,7 @@ def test_a_greenlet_that_is_killed_while_it_waits_leaves_no_call_behind(to: Conn
         wait_until(lambda: connection.resets() == [(1, frames.CANCEL)])
 
 
-def test_finished_calls_leave_nothing_to_the_collector(to: Connect) -> None:
+def test_finished_calls_leave_nothing_to_the_collector(to: To) -> None:
     with Peer() as peer:
         channel = to(peer.address)
         gc.collect()
@@ -593,7 +436,7 @@ def test_finished_calls_leave_nothing_to_the_collector(to: Connect) -> None:
 # News.
 
 
-def test_a_listener_may_take_and_cancel_where_it_is_called(to: Connect) -> None:
+def test_a_listener_may_take_and_cancel_where_it_is_called(to: To) -> None:
     with Peer() as peer:
         channel = to(peer.address)
         taken: list[bytes] = []
@@ -626,7 +469,7 @@ def test_a_listener_may_take_and_cancel_where_it_is_called(to: Connect) -> None:
 # Flow.
 
 
-def test_a_reader_that_stalls_stalls_its_own_stream_alone(to: Connect) -> None:
+def test_a_reader_that_stalls_stalls_its_own_stream_alone(to: To) -> None:
     with Peer() as peer:
         channel = to(peer.address)
         stalled, lively = Followed(channel), Followed(channel)
@@ -691,7 +534,7 @@ def reader() -> Iterator[Reader]:
     made.close()
 
 
-def test_a_sink_takes_plain_text_and_leaves_the_rest(to: Connect, reader: Reader) -> None:
+def test_a_sink_takes_plain_text_and_leaves_the_rest(to: To, reader: Reader) -> None:
     with Peer() as peer:
         followed = Followed(to(peer.address))
         connection = peer.connection()
@@ -713,7 +556,7 @@ def test_a_sink_takes_plain_text_and_leaves_the_rest(to: Connect, reader: Reader
         assert followed.status.ok
 
 
-def test_a_refused_call_keeps_its_sink_when_it_is_sent_again(to: Connect, reader: Reader) -> None:
+def test_a_refused_call_keeps_its_sink_when_it_is_sent_again(to: To, reader: Reader) -> None:
     with Peer() as peer:
         followed = Followed(to(peer.address))
         connection = peer.connection()
@@ -725,7 +568,7 @@ def test_a_refused_call_keeps_its_sink_when_it_is_sent_again(to: Connect, reader
         wait_until(lambda: reader.writer.written > 0)
 
 
-def test_what_a_sink_takes_is_credited_until_its_client_stalls(to: Connect, reader: Reader) -> None:
+def test_what_a_sink_takes_is_credited_until_its_client_stalls(to: To, reader: Reader) -> None:
     with Peer() as peer:
         followed = Followed(to(peer.address))
         connection = peer.connection()
@@ -756,7 +599,7 @@ def test_what_a_sink_takes_is_credited_until_its_client_stalls(to: Connect, read
         assert reader.writer.kept
 
 
-def test_a_window_that_is_taken_at_once_is_credited_at_once(to: Connect, reader: Reader) -> None:
+def test_a_window_that_is_taken_at_once_is_credited_at_once(to: To, reader: Reader) -> None:
     with Peer() as peer:
         followed = Followed(to(peer.address))
         connection = peer.connection()
@@ -770,7 +613,7 @@ def test_a_window_that_is_taken_at_once_is_credited_at_once(to: Connect, reader:
         assert reader.writer.written == 0
 
 
-def test_a_cancelled_call_gives_its_sink_nothing_more(to: Connect, reader: Reader) -> None:
+def test_a_cancelled_call_gives_its_sink_nothing_more(to: To, reader: Reader) -> None:
     with Peer() as peer:
         channel = to(peer.address)
         followed, other = Followed(channel), Followed(channel)
@@ -781,55 +624,3 @@ def test_a_cancelled_call_gives_its_sink_nothing_more(to: Connect, reader: Reade
         connection.send(headers(1), data(1, framed(chunk([1], 1))), answer(3, b"fine"))
         assert is_served(other)
         assert reader.writer.written == 0
-
-
-def test_a_peer_that_does_not_read_holds_up_writes_only(
-    to: Connect, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with Peer(frames.settings(INITIAL_WINDOW_SIZE=2**30) + frames.window(0, 2**30)) as peer:
-        channel = to(peer.address)
-        first = Followed(channel)
-        connection = peer.connection()
-        connection.streams()
-        connection.reading = False
-        large = Followed(channel, bytes(20_000_000))
-        wait_until(lambda: channel.counts()["stalls"] > 0, "the stall")
-        serve(connection, 1)
-        assert is_served(first)
-        connection.reading = True
-        assert connection.streams(2) == [1, 3]
-        serve(connection, 3)
-        assert is_served(large)
-
-
-# Keepalive.
-
-
-def test_a_peer_with_calls_to_answer_is_pinged_and_given_up_if_silent() -> None:
-    options = ChannelOptions(keepalive=0.05, keepalive_timeout=DEADLINE)
-    with Peer() as peer, closing(Http2Channel(parse_endpoint(peer.address), options)) as channel:
-        first = Followed(channel)
-        connection = peer.connection()
-        connection.streams()
-        serve(connection, 1)
-        assert is_served(first)
-        gevent.sleep(0.12)
-        # An idle connection is left in peace.
-        assert not connection.of(PingFrame)
-        followed = Followed(channel)
-
-        def pings() -> list[bytes]:
-            return [ping.opaque_data for ping in connection.of(PingFrame)]
-
-        for answered in range(2):
-            wait_until(lambda count=answered: len(pings()) > count, "a ping")  # type: ignore[misc]
-            connection.send(PingFrame(0, pings()[answered], flags=["ACK"]).serialize())
-        assert followed.call.status is None
-        assert followed.drain() == []
-        assert followed.status.code == "UNAVAILABLE"
-        assert "does not answer pings" in followed.status.message
-
-
-def test_pings_are_as_rare_as_servers_want_them() -> None:
-    # gRPC's C core, with defaults, takes a ping each 300 seconds, and two more.
-    assert ChannelOptions().keepalive > 300

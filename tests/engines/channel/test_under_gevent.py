@@ -22,6 +22,7 @@ LEAST = {
     "engines/channel/test_channel.py": 28,
     "engines/test_exchange.py": 24,
     "engines/channel/test_http2.py": 35,
+    "engines/channel/test_http2_connection.py": 12,
     "engines/channel/test_http2_peers.py": 45,
     "engines/fleet/test_moving_call.py": 24,
     "grpcio": 37,

@@ -181,6 +181,16 @@ def test_its_facts_are_asked_again_when_it_is_back(known: Known) -> None:
     assert known.engine.facts_now().model_path == "n"
 
 
+def test_facts_that_it_failed_to_say_are_asked_at_once_when_it_is_back(known: Known) -> None:
+    known.channel.info = GONE, b""
+    known.engine.look()
+    for answer in ((GONE, b""), (OK, SERVES)):
+        known.channel.health = answer
+        known.channel.info = OK, model_info("n")
+        known.engine.look()
+    assert known.engine.facts.known is not None
+
+
 def test_each_change_is_told_once(known: Known) -> None:
     known.engine.look()
     first = known.changes
