@@ -50,16 +50,30 @@ def router(channel: str, engine: SimulatedEngine, tiny_model: Path) -> Iterator[
     router.stop()
 
 
-@pytest.fixture
-def pair(
-    channel: str, start_router: StartRouter, engine: SimulatedEngine, tiny_model: Path
-) -> RouterProcess:
+@contextmanager
+def two_workers(channel: str, engine: SimulatedEngine, tiny_model: Path) -> Iterator[RouterProcess]:
     """A router of two workers."""
-    router = start_router(
-        engine=f"grpc://{engine.address}", tokenizer=tiny_model, channel=channel, workers=2
+    router = RouterProcess(
+        {
+            "engine": f"grpc://{engine.address}",
+            "tokenizer": tiny_model,
+            "channel": channel,
+            "workers": 2,
+        }
     )
-    engine.wait_until(lambda: len(workers(router)) == 2)
-    return router
+    router.start()
+    try:
+        engine.wait_until(lambda: len(workers(router)) == 2)
+        yield router
+    finally:
+        router.stop()
+
+
+@pytest.fixture(scope="module")
+def pair(channel: str, engine: SimulatedEngine, tiny_model: Path) -> Iterator[RouterProcess]:
+    """A router of two workers, all of which live."""
+    with two_workers(channel, engine, tiny_model) as router:
+        yield router
 
 
 @contextmanager
@@ -228,16 +242,18 @@ def test_another_worker_is_told(
     engine.wait_until(lambda: engine.running == 0)
 
 
-def test_a_worker_that_died_is_forgotten(pair: RouterProcess, engine: SimulatedEngine) -> None:
-    router = pair
-    killed = workers(router)[0]
-    os.kill(killed, signal.SIGKILL)
-    engine.wait_until(lambda: len(workers(router)) == 2 and killed not in workers(router))
-    for _ in range(4):
-        with httpx.Client(base_url=router.url, timeout=PATIENCE) as client:
-            response = client.post("/abort_request", json={"abort_all": True})
-        assert response.status_code == 200
-    assert "was not told" not in router.log
+def test_a_worker_that_died_is_forgotten(
+    channel: str, engine: SimulatedEngine, tiny_model: Path
+) -> None:
+    with two_workers(channel, engine, tiny_model) as router:
+        killed = workers(router)[0]
+        os.kill(killed, signal.SIGKILL)
+        engine.wait_until(lambda: len(workers(router)) == 2 and killed not in workers(router))
+        for _ in range(4):
+            with httpx.Client(base_url=router.url, timeout=PATIENCE) as client:
+                response = client.post("/abort_request", json={"abort_all": True})
+            assert response.status_code == 200
+        assert "was not told" not in router.log
 
 
 @pytest.mark.parametrize(

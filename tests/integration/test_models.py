@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +16,21 @@ from tests.processes import RouterProcess, free_port
 ADAPTERS = {"sql": "0a1b", "law": "law"}
 
 
-@pytest.fixture
-def named(start_router: StartRouter, engine: SimulatedEngine, tiny_model: Path) -> RouterProcess:
-    return start_router(
-        engine=f"grpc://{engine.address}",
-        tokenizer=tiny_model,
-        model_name="mine",
-        model_aliases="default,org/other",
-        lora_adapters="sql=0a1b,law",
+@pytest.fixture(scope="module")
+def named(engine: SimulatedEngine, tiny_model: Path) -> Iterator[RouterProcess]:
+    """A router of a model with other names and adapters."""
+    router = RouterProcess(
+        {
+            "engine": f"grpc://{engine.address}",
+            "tokenizer": tiny_model,
+            "model_name": "mine",
+            "model_aliases": "default,org/other",
+            "lora_adapters": "sql=0a1b,law",
+        }
     )
+    router.start()
+    yield router
+    router.stop()
 
 
 def test_the_model_and_its_adapters_are_listed(named: RouterProcess, tiny_model: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,6 @@ import httpx
 import pytest
 
 from sglrouter.sim import SimulatedEngine
-from tests.conftest import StartRouter
 from tests.patience import PATIENCE
 from tests.processes import RouterProcess
 
@@ -38,19 +38,23 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.fixture
-def mine(
-    engine: SimulatedEngine, tiny_model: Path, template: Path, start_router: StartRouter
-) -> RouterProcess:
-    return start_router(
-        engine=f"grpc://{engine.address}",
-        tokenizer=tiny_model,
-        chat_template=template,
-        chat_template_name="mine",
-        chat_template_timeout=1.5,
-        default_chat_template_kwargs='{"enable_thinking": true}',
-        sort_tools=True,
+@pytest.fixture(scope="module")
+def mine(engine: SimulatedEngine, tiny_model: Path, template: Path) -> Iterator[RouterProcess]:
+    """A router whose operator has chosen a template, its variables and its bounds."""
+    router = RouterProcess(
+        {
+            "engine": f"grpc://{engine.address}",
+            "tokenizer": tiny_model,
+            "chat_template": template,
+            "chat_template_name": "mine",
+            "chat_template_timeout": 1.5,
+            "default_chat_template_kwargs": '{"enable_thinking": true}',
+            "sort_tools": True,
+        }
     )
+    router.start()
+    yield router
+    router.stop()
 
 
 def post(router: RouterProcess, **fields: Any) -> httpx.Response:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from threading import Barrier
 
 import pytest
@@ -154,6 +156,8 @@ def test_a_failure_is_told_unless_it_was_to_be_expected(
 
 def test_threads_that_come_at_once_ask_once(asked: Asked) -> None:
     together = Barrier(8)
+    # Long enough for the others to come while it is asked.
+    asked.meanwhile = partial(time.sleep, 0.05)
 
     def get() -> EngineFacts | None:
         together.wait(PATIENCE)
