@@ -54,6 +54,7 @@ class RouterProcess:
         self._log = tempfile.TemporaryFile("w+")  # noqa: SIM115 (closed by stop)
         self._process: subprocess.Popen[bytes] | None = None
         self.http = httpx.Client(base_url=self.url, timeout=PATIENCE)
+        self._clients: list[openai.OpenAI] = []
 
     @property
     def log(self) -> str:
@@ -104,6 +105,8 @@ class RouterProcess:
     def stop(self) -> None:
         """Ends the router, whatever it does."""
         self.http.close()
+        for client in self._clients:
+            client.close()
         if self._process is not None and self._process.poll() is None:
             self._process.send_signal(signal.SIGQUIT)
             try:
@@ -114,8 +117,10 @@ class RouterProcess:
         self._log.close()
 
     def openai(self) -> openai.OpenAI:
-        """The official client, without retries."""
-        return openai.OpenAI(base_url=f"{self.url}/v1", api_key="none", max_retries=0)
+        """The official client, without retries; it ends with the router."""
+        client = openai.OpenAI(base_url=f"{self.url}/v1", api_key="none", max_retries=0)
+        self._clients.append(client)
+        return client
 
     def chat(self, content: str = "Hello", /, **fields: Any) -> httpx.Response:
         """Posts a chat completion and returns the response, read to its end."""
