@@ -19,7 +19,7 @@ from sglrouter.engines.fleet.fleet import Fleet
 from sglrouter.engines.tokenizer_fetch import model_directory
 from sglrouter.errors import ConfigError
 from sglrouter.http import failures
-from sglrouter.http.admission import Admission
+from sglrouter.http.admission import Admission, Waiting
 from sglrouter.http.origins import Cors
 from sglrouter.http.request_id import RequestIds
 from sglrouter.http.routes import routes
@@ -57,7 +57,7 @@ class Router(falcon.App[falcon.Request, falcon.Response]):
         middleware: list[Any] = [RequestIds()]
         if settings.cors_origins:
             middleware.append(Cors(settings.cors_origins))
-        middleware.append(Admission())
+        middleware += [Admission(), Waiting()]
         super().__init__(middleware=middleware)
         self.req_options.strip_url_path_trailing_slash = True
         self.settings = settings

@@ -20,6 +20,8 @@ from collections.abc import Callable
 import gevent
 from gevent.threadpool import ThreadPool
 
+from sglrouter.waiting import about_to_wait
+
 logger = logging.getLogger(__name__)
 
 # How much less of a core a thread gets than an event loop that wants it, too.
@@ -48,6 +50,7 @@ class Offload:
 
     def __call__(self, function: Callable[[str], bytes], text: str) -> bytes:
         """Calls the function in a thread; returns or raises what it does."""
+        about_to_wait()
         if self._pool is None:
             self._pool = ThreadPool(self._threads)
         pool: ThreadPool = self._pool

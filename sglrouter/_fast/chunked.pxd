@@ -9,3 +9,4 @@ cdef class BodyWriter:
     cdef readonly bytes kept
 
     cpdef bint write(self, bytes body, bint last=*, bytes head=*) except -1
+    cpdef bint flush(self) except -1

@@ -24,6 +24,7 @@ cdef extern from "sys/socket.h" nogil:
         size_t msg_controllen
         int msg_flags
     ssize_t sendmsg(int, const msghdr*, int)
+    ssize_t send(int, const void*, size_t, int)
     enum:
         MSG_DONTWAIT
         MSG_NOSIGNAL
@@ -136,6 +137,27 @@ cdef class BodyWriter:
             rest.append((<char*>pieces[i].iov_base)[: pieces[i].iov_len])
         self.kept += b"".join(rest)[sent:]
         return False
+
+    cpdef bint flush(self) except -1:
+        """Sends what was kept, without waiting; returns whether all of it was taken.
+
+        Raises:
+            OSError: The client is gone.
+        """
+        cdef ssize_t sent
+        while PyBytes_GET_SIZE(self.kept):
+            sent = send(
+                self.fd, PyBytes_AS_STRING(self.kept), PyBytes_GET_SIZE(self.kept),
+                MSG_DONTWAIT | MSG_NOSIGNAL,
+            )
+            if sent >= 0:
+                self.kept = self.kept[sent:]
+                self.written_at = monotonic()
+            elif errno == EAGAIN:
+                return False
+            elif errno != EINTR:
+                raise OSError(errno, strerror(errno).decode("utf-8", "replace"))
+        return True
 
     def take_kept(self):
         """Returns what was kept and forgets it: it has been sent.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import falcon
 
 from sglrouter.http.client import answer as answer_with
-from sglrouter.http.client import client_of, watching
+from sglrouter.http.client import waiting_client_of, watching
 from sglrouter.serving.batch import BatchAnswer
 
 
@@ -20,7 +20,7 @@ def respond_batch(req: falcon.Request, resp: falcon.Response, answer: BatchAnswe
     Raises:
         RouterError: An engine failed, or the client has left.
     """
-    client = client_of(req)
+    client = waiting_client_of(req)
     if answer.ignored:
         resp.set_header("X-Sglrouter-Ignored", ",".join(answer.ignored))
     with watching(client, answer.end_early):

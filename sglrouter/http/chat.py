@@ -14,6 +14,8 @@ from sglrouter.serving.service import Service
 class ChatCompletions:
     """Answers conversations, streamed or whole."""
 
+    in_callbacks = True
+
     def __init__(self, service: Service) -> None:
         self._settings = service.settings
         self._serving = ChatServing(service)

@@ -1,8 +1,10 @@
 """The client's end of a request, where the server lets us at it.
 
-Under our own worker a response may be written from the event loop, without waking the
-request's greenlet for every token, and a client that leaves is noticed at once. Under
-any other WSGI server there is no such thing, and responses are iterated.
+Under our own worker a response may be written from the event loop, without waking a
+greenlet for every token, and a client that leaves is noticed at once. A plain request has
+no greenlet at all: its response is a Delivery, which the server begins once the
+application has returned. Under any other WSGI server there is no such thing, and responses
+are iterated.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import falcon
 
 from sglrouter._fast.chunked import BodyWriter
 from sglrouter.errors import RouterError
+from sglrouter.http.clock import Clock
 
 # Where the worker puts it in the WSGI environment.
 ENVIRON_KEY = "sglrouter.client"
@@ -26,15 +29,19 @@ class Client(Protocol):
     Attributes:
         writer: Writes parts of the body as send() does, once that has sent the first; None
             before.
+        clock: Keeps deadlines.
+        has_greenlet: Whether the request is served in a greenlet, and may wait.
     """
 
     writer: BodyWriter | None
+    clock: Clock
+    has_greenlet: bool
 
     def send(self, body: bytes, *, last: bool = False) -> bool:
         """Writes a part of the body now, the headers before the first.
 
         Never blocks. What the client does not take is kept, and then nothing more may
-        be sent before wait_until_taken().
+        be sent before that is taken.
 
         Args:
             body: The part.
@@ -47,11 +54,11 @@ class Client(Protocol):
             OSError: The client is gone.
         """
 
-    def wait_until_taken(self) -> None:
-        """Waits until the client has taken what was kept.
+    def when_taken(self, then: Callable[[OSError | None], None]) -> None:
+        """Has `then` called, from the event loop, when the client has taken what was kept.
 
-        Raises:
-            OSError: The client is gone.
+        Args:
+            then: Called with the error if the client is gone.
         """
 
     def watch(
@@ -71,9 +78,67 @@ class Client(Protocol):
         """Ends the watch."""
 
 
+class PlainClient(Client, Protocol):
+    """The client of a request that is served in callbacks."""
+
+    def send_whole(self, body: bytes) -> bool:
+        """Writes a whole body, with its length in the headers; see send()."""
+
+
+class WaitingClient(Client, Protocol):
+    """The client of a request that is served in a greenlet."""
+
+    def wait_until_taken(self) -> None:
+        """Waits until the client has taken what was kept.
+
+        Raises:
+            OSError: The client is gone.
+        """
+
+
+class Recipient(Protocol):
+    """Who has asked for a delivery, and hears how it goes."""
+
+    def opened(self) -> None:
+        """The response may begin."""
+
+    def refused(self, error: Exception) -> None:
+        """Nothing has been sent, and there is nothing to send but this error."""
+
+    def over(self, trouble: Exception | None) -> None:
+        """All has been sent, or the client is gone: then what was found out by."""
+
+
+class Delivery(Protocol):
+    """A response that is written by callbacks of the event loop."""
+
+    def begin(self, recipient: Recipient) -> None:
+        """Begins; to be called once the application has returned."""
+
+    def start(self) -> None:
+        """Sends what there is, after it was opened."""
+
+    def failure(self, error: Exception) -> tuple[str, list[tuple[str, str]], bytes]:
+        """The status, headers and body of the response to an error."""
+
+    def close(self) -> None:
+        """Gives it up; nothing more is told or written."""
+
+
 def client_of(req: falcon.Request) -> Client | None:
     """The request's client; None where the server does not give it."""
     return cast("Client | None", req.env.get(ENVIRON_KEY))
+
+
+def waiting_client_of(req: falcon.Request) -> WaitingClient | None:
+    """The client of a request that may wait; None where the server does not give it."""
+    return cast("WaitingClient | None", req.env.get(ENVIRON_KEY))
+
+
+def plain_client_of(req: falcon.Request) -> PlainClient | None:
+    """The client of a request in callbacks; None for one that has a greenlet or thread."""
+    client = client_of(req)
+    return None if client is None or client.has_greenlet else cast("PlainClient", client)
 
 
 @contextmanager
@@ -89,7 +154,7 @@ def watching(client: Client | None, on_end: Callable[[RouterError], None]) -> It
         client.unwatch()
 
 
-def answer(resp: falcon.Response, body: bytes, client: Client | None) -> None:
+def answer(resp: falcon.Response, body: bytes, client: WaitingClient | None) -> None:
     """Makes `body` the whole response; head and body leave in one packet if they can."""
     if client is None:
         resp.data = body
@@ -101,7 +166,7 @@ def answer(resp: falcon.Response, body: bytes, client: Client | None) -> None:
 class WholeBody(Iterator[bytes]):
     """A body that is written in one piece as soon as the server asks for it."""
 
-    def __init__(self, client: Client, body: bytes) -> None:
+    def __init__(self, client: WaitingClient, body: bytes) -> None:
         self._client = client
         self._body = body
 

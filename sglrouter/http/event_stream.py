@@ -8,31 +8,48 @@ from __future__ import annotations
 from sglrouter.http.client import Client
 from sglrouter.http.event_source import EventSource
 from sglrouter.http.pulled import PulledStream
-from sglrouter.http.pushed import PushedStream
-from sglrouter.serving.answer import Answer
+from sglrouter.http.pushed import Failure, PushedBody, PushedStream
 
 
 def event_stream(
-    answer: Answer,
-    *,
-    heartbeat: float,
-    client: Client | None = None,
-    request_id: str = "-",
-) -> PushedStream | PulledStream:
+    source: EventSource, client: Client | None, failure: Failure
+) -> PushedStream | PushedBody | PulledStream:
     """Opens the stream of an answer.
 
     Args:
-        answer: Makes the events.
-        heartbeat: Seconds of silence after which a comment is sent.
+        source: Makes the events.
         client: The client, if it can be written to directly.
-        request_id: What log lines call the request.
+        failure: Makes the response to an error that comes before the first event.
+
+    Returns:
+        A delivery for a request without a greenlet; else what the server iterates.
 
     Raises:
         RouterError: The engine failed at once, or the client has left; no response has
-            begun.
+            begun. Not for a delivery, which does not wait.
     """
-    source = EventSource(answer, heartbeat, request_id)
     if client is None:
         return PulledStream(source, source.open())
-    stream = PushedStream(source, client)
-    return stream if stream.open() else PulledStream(source, stream.first, client)
+    if not source.answer.exchange.listen(_nothing):
+        return _watched(source, client)
+    stream = PushedStream(source, client, failure)
+    if not client.has_greenlet:
+        return stream
+    body = PushedBody(stream)
+    body.open()
+    return body
+
+
+def _watched(source: EventSource, client: Client) -> PulledStream:
+    """A stream over a channel that does not call back: its client is watched all the same."""
+    exchange = source.answer.exchange
+    client.watch(exchange.end_early, exchange.nudge)
+    try:
+        return PulledStream(source, source.open(), client)
+    except BaseException:
+        client.unwatch()
+        raise
+
+
+def _nothing() -> None:
+    """Listens to nothing yet."""

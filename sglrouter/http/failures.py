@@ -25,6 +25,31 @@ def install(app: falcon.App[falcon.Request, falcon.Response]) -> None:
     app.add_error_handler(falcon.HTTPError, _on_http_error)
 
 
+def failure_response(
+    req: falcon.Request, resp: falcon.Response, error: Exception
+) -> tuple[str, list[tuple[str, str]], bytes]:
+    """The response to an error that has come after the application has returned.
+
+    Args:
+        req: The request.
+        resp: Its response, of which nothing has been sent.
+        error: What went wrong.
+
+    Returns:
+        Status, headers and body.
+    """
+    resp.stream = None
+    for name in ("Cache-Control", "X-Accel-Buffering"):
+        resp.delete_header(name)
+    if isinstance(error, RouterError):
+        _on_router_error(req, resp, error, None)
+    else:
+        _on_exception(req, resp, error, None)
+    body = resp.data or b""
+    resp.content_length = len(body)
+    return falcon.code_to_http_status(resp.status), list(resp.headers.items()), body
+
+
 def _on_router_error(
     req: falcon.Request, resp: falcon.Response, error: RouterError, _params: object
 ) -> None:

@@ -17,6 +17,8 @@ from sglrouter.serving.service import Service
 class Generate:
     """Answers native requests, streamed or whole."""
 
+    in_callbacks = True
+
     def __init__(self, service: Service) -> None:
         self._settings = service.settings
         self._serving = NativeServing(service)

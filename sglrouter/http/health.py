@@ -74,6 +74,8 @@ class HealthGenerate:
 class Liveness:
     """GET /liveness: 200 while this worker answers at all."""
 
+    in_callbacks = True
+
     def on_get(self, _req: falcon.Request, resp: falcon.Response) -> None:
         """Answers."""
         resp.content_type = falcon.MEDIA_JSON
@@ -84,6 +86,8 @@ class Liveness:
 
 class Version:
     """GET /version: the router's."""
+
+    in_callbacks = True
 
     def on_get(self, _req: falcon.Request, resp: falcon.Response) -> None:
         """Answers."""

@@ -16,6 +16,8 @@ _encode = msgspec.json.Encoder().encode
 class ModelList:
     """The model and its LoRA adapters."""
 
+    in_callbacks = True
+
     def __init__(self, service: Service) -> None:
         self._service = service
 

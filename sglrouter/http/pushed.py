@@ -1,195 +1,197 @@
 """A stream that is pushed: events go from the engine's socket to the client's at once.
 
 Strategy: callbacks of the event loop write what arrives, in one piece and in the turn in
-which it arrives; plain text goes through a compiled sink without a line of Python. The
-request's greenlet sleeps meanwhile. It is woken for what a callback may not do, which is
-to wait: until a client has taken what was kept for it, or for a heartbeat's time.
+which it arrives; plain text goes through a compiled sink without a line of Python. Nothing
+here waits: for the client that does not take what was written there is a callback, for
+deadlines and heartbeats the worker's clock. So a stream needs no greenlet; a request that
+has one sleeps in it meanwhile (PushedBody).
+
+The first answer of the engine is awaited before the response begins, so that a refusal
+still gets its own HTTP status.
 """
 
 from __future__ import annotations
 
 import errno
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from enum import Enum
-from typing import Self
+from time import monotonic
+
+from gevent.event import Event
 
 from sglrouter._fast.sink import TextSink
 from sglrouter.errors import ClientGone, RouterError
-from sglrouter.http.client import Client
+from sglrouter.http.client import Client, Recipient
 from sglrouter.http.event_source import HEARTBEAT, EventSource
+
+# Makes the status, headers and body of the response to an error.
+Failure = Callable[[Exception], tuple[str, list[tuple[str, str]], bytes]]
 
 
 class State(Enum):
-    """Who does what for a pushed stream.
+    """How far a pushed stream is.
 
     Attributes:
-        UNSENT: Nothing has been written; news waits.
-        FLOWING: Callbacks write; the greenlet sleeps.
-        BLOCKED: The client does not take what was written; the greenlet waits until it has.
-        FAULTY: A callback has failed; the greenlet ends the stream.
-        OVER: The last events are written.
+        WAITING: For the first events.
+        OPEN: There are some; none has been sent.
+        FLOWING: What arrives is written.
+        BLOCKED: The client does not take what was written; what arrives waits.
+        OVER: All has been written, or there is nobody to write to.
     """
 
-    UNSENT = "unsent"
+    WAITING = "waiting"
+    OPEN = "open"
     FLOWING = "flowing"
     BLOCKED = "blocked"
-    FAULTY = "faulty"
     OVER = "over"
 
 
-class PushedStream(Iterator[bytes]):
+class PushedStream:
     """Server-sent events of one answer, written to the client past the WSGI server.
-
-    The server's first step through the body sees the whole stream to its end: there is
-    nothing left for the server to write.
 
     Args:
         source: Where they come from.
-        client: The client, which is watched from now on.
+        client: The client, which is watched until the stream is over.
+        failure: Makes the response to an error that comes before the first event.
 
     Attributes:
-        first: The first events, once it is open.
-        state: Who does what now.
+        failure: As given.
+        state: How far it is.
+        due: When the clock is to look at it.
     """
 
-    def __init__(self, source: EventSource, client: Client) -> None:
+    def __init__(self, source: EventSource, client: Client, failure: Failure) -> None:
         self._source = source
         self._answer = source.answer
         self._exchange = source.answer.exchange
-        self.first = b""
         self._client = client
-        self._wake = self._exchange.arrived
+        self.failure = failure
+        self._recipient: Recipient | None = None
+        self._first = b""
         self._trouble: Exception | None = None
         self._sinks: list[TextSink] = []
-        self._written_at = 0.0
-        self.state = State.UNSENT
-        client.watch(self._on_end, self._ping)
+        self._written_at = self.due = 0.0
+        self.state = State.WAITING
 
-    def open(self) -> bool:
-        """Waits for the first events; returns whether it can go on.
+    def begin(self, recipient: Recipient) -> None:
+        """Waits for the first events, in callbacks.
 
-        It cannot over a channel that does not call back. Its client stays watched, as far
-        as that goes for a stream of which nothing is sent from here.
-
-        Raises:
-            RouterError: The engine failed at once, or the client has left; no response is
-                to begin.
+        Args:
+            recipient: Who is told of them.
         """
-        try:
-            self.first = self._source.open()
-        except BaseException:
-            self._client.unwatch()
-            raise
-        # Until the response begins, what arrives is left where it is.
-        return self._exchange.listen(self._on_news)
+        self._recipient = recipient
+        self._written_at = monotonic()
+        self._client.watch(self._on_end, self._ping)
+        self._exchange.listen(self._on_news)
+        self._client.clock.watch(self)
+        self._look_at_deadlines()
+        # What has come by now was told to nobody.
+        self._on_news()
 
-    def __iter__(self) -> Self:
-        return self
-
-    def __next__(self) -> bytes:
-        """Sees the stream to its end.
-
-        Raises:
-            OSError: The client is gone.
-        """
-        self._send(self.first)
-        self._divert()
-        self._pump_safely()
-        while self.state is not State.OVER:
-            if self.state is State.FAULTY:
-                self._end_by_trouble()
-            elif self.state is State.BLOCKED:
-                self._client.wait_until_taken()
-                # Trouble may have come meanwhile.
-                if self.state is State.BLOCKED:
-                    self.state = State.FLOWING
-                    self._pump_safely()
-            else:
-                self._sleep()
-        raise StopIteration
+    def start(self) -> None:
+        """Sends the first events, and from then on what arrives."""
+        if self.state is State.OPEN:
+            self.state = State.FLOWING
+            first, self._first = self._first, b""
+            self._do(self._send_first, first)
 
     def close(self) -> None:
-        """Stops the engine's work; the server calls it when the client is gone, too."""
-        self._exchange.listen(None)
-        self._source.close()
-        self._sinks.clear()
-        self._client.unwatch()
+        """Stops the engine's work; nothing more is told or written."""
+        if self.state is not State.OVER or self._recipient is not None:
+            self.state = State.OVER
+            self._recipient = None
+            self._client.clock.forget(self)
+            self._exchange.listen(None)
+            self._source.close()
+            self._sinks.clear()
+            self._client.unwatch()
+
+    def on_time(self, now: float) -> None:
+        """The clock: a deadline is over, or it has been silent for a heartbeat's time."""
+        if self.state in (State.WAITING, State.FLOWING):
+            self._do(self._look_at_deadlines)
+        else:
+            self.due = now + self._source.heartbeat
 
     def _on_end(self, reason: RouterError) -> None:
-        """In the event loop: the client has closed its connection, or the server stops."""
+        """The client has closed its connection, or the server stops."""
         self._exchange.end_early(reason)
-        if self.state is State.UNSENT:
-            return
-        if isinstance(reason, ClientGone):
-            self._note_trouble(BrokenPipeError(errno.EPIPE, reason.message))
+        if self.state is not State.WAITING and isinstance(reason, ClientGone):
+            self._finish(BrokenPipeError(errno.EPIPE, reason.message))
         else:
             self._on_news()
 
     def _ping(self) -> None:
-        """In the event loop: something has to be written to the client."""
-        if self.state is State.UNSENT:
-            self._exchange.nudge()
+        """Something has to be written to the client."""
+        if self.state is State.WAITING:
+            self._open(HEARTBEAT)
         elif self.state is State.FLOWING:
             self._send(HEARTBEAT)
 
-    def _divert(self) -> None:
-        """Has plain text written without us."""
-        if self._client.writer is not None and self.state is State.FLOWING:
-            self._sinks += self._answer.divert(self._client.writer, self._on_sink_trouble)
-
-    def _sleep(self) -> None:
-        """Waits for a callback to wake it, a deadline, or the time of a heartbeat."""
-        self._wake.clear()
-        writer = self._client.writer
-        written_at = self._written_at if writer is None else writer.written_at
+    def _look_at_deadlines(self) -> None:
         try:
-            silence = time.monotonic() - written_at
-            pause = min(self._exchange.time_left(), self._source.heartbeat - silence)
+            left = self._exchange.time_left()
         except RouterError as error:
-            self._send(self._source.fail(error))
+            self._fail(error)
             return
-        if pause <= 0:
-            self._send(HEARTBEAT)
-        else:
-            self._wake.wait(pause)
+        writer, now = self._client.writer, monotonic()
+        written_at = self._written_at if writer is None else writer.written_at
+        left = min(left, written_at + self._source.heartbeat - now)
+        self.due = now + (left if left > 0 else self._source.heartbeat)
+        if left <= 0:
+            self._ping()
 
     def _on_news(self) -> None:
-        """In the event loop: something has arrived from the engine."""
-        if self.state is not State.FLOWING:
-            return
-        self._pump_safely()
-        # What _pump_safely() does not tell of.
-        if self.state is not State.FLOWING:
-            self._wake.set()
+        """Something has arrived from the engine."""
+        if self.state is State.FLOWING:
+            self._do(self._pump)
+        elif self.state is State.WAITING:
+            self._do(self._await_first)
 
-    def _on_sink_trouble(self) -> None:
-        """In the event loop: a sink has failed, or its client does not take what it wrote."""
-        for sink in self._sinks:
-            if sink.failure is not None:
-                self._note_trouble(sink.failure)
+    def _await_first(self) -> None:
+        """Takes what has arrived, until it makes events."""
+        while self.state is State.WAITING:
+            try:
+                news = self._exchange.take()
+            except RouterError as failure:
+                self._fail(failure)
                 return
-        self.state = State.BLOCKED
-        self._wake.set()
+            if not news:
+                return
+            events, error = self._answer.render(news)
+            if error is not None:
+                self._fail(error, events)
+            elif events:
+                self._open(events)
+            elif not self._exchange.silent:
+                return
 
-    def _note_trouble(self, trouble: Exception) -> None:
-        self._trouble = trouble
-        self.state = State.FAULTY
-        self._wake.set()
+    def _open(self, events: bytes) -> None:
+        self._first = self._answer.begin() + events
+        self.state = State.OPEN
+        if self._recipient is not None:
+            self._recipient.opened()
 
-    def _end_by_trouble(self) -> None:
-        trouble = self._trouble
-        assert trouble is not None
-        if isinstance(trouble, OSError):
-            raise trouble
-        self._send(self._source.fail_by(trouble))
+    def _fail(self, error: RouterError, events: bytes = b"") -> None:
+        """Ends the stream with an error: as the whole response, if nothing else is in it."""
+        if self.state is not State.WAITING:
+            self._send(events + self._source.fail(error))
+        elif events:
+            self._first = self._answer.begin() + events + self._source.fail(error)
+            self.state = State.OPEN
+            if self._recipient is not None:
+                self._recipient.opened()
+        else:
+            recipient = self._recipient
+            self.close()
+            if recipient is not None:
+                recipient.refused(self._answer.blamed(error))
 
-    def _pump_safely(self) -> None:
-        """_pump(), whose trouble is kept for the greenlet."""
-        try:
-            self._pump()
-        except Exception as exc:
-            self._note_trouble(exc)
+    def _send_first(self, events: bytes) -> None:
+        self._send(events)
+        if self._client.writer is not None and self.state is State.FLOWING:
+            self._sinks += self._answer.divert(self._client.writer, self._on_sink_trouble)
+        self._pump()
 
     def _pump(self) -> None:
         """Renders and sends what has arrived, until the client does not take it."""
@@ -197,7 +199,7 @@ class PushedStream(Iterator[bytes]):
             try:
                 news = self._exchange.take()
             except RouterError as failure:
-                self._send(self._source.fail(failure))
+                self._fail(failure)
                 return
             if not news:
                 return
@@ -212,9 +214,134 @@ class PushedStream(Iterator[bytes]):
                 return
 
     def _send(self, events: bytes) -> None:
-        self._written_at = time.monotonic()
-        taken = self._client.send(events, last=self._answer.ended)
-        if not taken:
+        self._written_at = monotonic()
+        if not self._client.send(events, last=self._answer.ended):
+            self._block()
+        elif self._answer.ended:
+            self._finish(None)
+
+    def _block(self) -> None:
+        if self.state is not State.BLOCKED:
             self.state = State.BLOCKED
+            self._client.when_taken(self._on_taken)
+
+    def _on_taken(self, error: OSError | None) -> None:
+        """The client has taken what was kept for it, or is gone."""
+        if self.state is not State.BLOCKED:
+            return
+        if error is not None:
+            self._finish(error)
+        elif self._answer.ended:
+            self._finish(None)
         else:
-            self.state = State.OVER if self._answer.ended else State.FLOWING
+            self.state = State.FLOWING
+            self._do(self._go_on)
+
+    def _go_on(self) -> None:
+        trouble, self._trouble = self._trouble, None
+        if trouble is not None:
+            raise trouble
+        self._pump()
+
+    def _on_sink_trouble(self) -> None:
+        """A sink has failed, or its client does not take what it wrote."""
+        for sink in self._sinks:
+            if sink.failure is not None:
+                self._note_trouble(sink.failure)
+                return
+        self._block()
+
+    def _do(self, step: Callable[..., None], *args: object) -> None:
+        """Takes a step, whose trouble is this stream's alone."""
+        try:
+            step(*args)
+        except Exception as exc:
+            self._note_trouble(exc)
+
+    def _note_trouble(self, trouble: Exception) -> None:
+        """Ends the stream by trouble: at once, or when the client has taken what was kept."""
+        if isinstance(trouble, OSError):
+            self._finish(trouble)
+        elif self.state is State.BLOCKED:
+            self._trouble = trouble
+        elif self.state is State.FLOWING:
+            try:
+                self._send(self._source.fail_by(trouble))
+            except Exception as exc:
+                self._finish(exc)
+        elif self.state is not State.OVER:
+            recipient = self._recipient
+            self.close()
+            if recipient is not None:
+                recipient.refused(trouble)
+
+    def _finish(self, trouble: Exception | None) -> None:
+        recipient = self._recipient
+        self.close()
+        if recipient is not None:
+            recipient.over(trouble)
+
+
+class PushedBody(Iterator[bytes]):
+    """A pushed stream as the WSGI server iterates it, in the request's greenlet.
+
+    The server's first step through the body sees the whole stream to its end: there is
+    nothing left for the server to write.
+
+    Args:
+        stream: The stream, which has not begun.
+    """
+
+    def __init__(self, stream: PushedStream) -> None:
+        self._stream = stream
+        self._told = Event()
+        self._error: Exception | None = None
+        self._trouble: Exception | None = None
+
+    def open(self) -> None:
+        """Waits for the first events.
+
+        Raises:
+            RouterError: The engine failed at once, or the client has left; no response is
+                to begin.
+        """
+        try:
+            self._stream.begin(self)
+            self._told.wait()
+        except BaseException:
+            self._stream.close()
+            raise
+        if self._error is not None:
+            raise self._error
+
+    def opened(self) -> None:
+        """See Recipient."""
+        self._told.set()
+
+    def refused(self, error: Exception) -> None:
+        """See Recipient."""
+        self._error = error
+        self._told.set()
+
+    def over(self, trouble: Exception | None) -> None:
+        """See Recipient."""
+        self._trouble = trouble
+        self._told.set()
+
+    def __next__(self) -> bytes:
+        """Sees the stream to its end.
+
+        Raises:
+            OSError: The client is gone.
+        """
+        if self._stream.state is not State.OVER:
+            self._told.clear()
+            self._stream.start()
+            self._told.wait()
+        if self._trouble is not None:
+            raise self._trouble
+        raise StopIteration
+
+    def close(self) -> None:
+        """Stops the engine's work; the server calls it when the client is gone, too."""
+        self._stream.close()

@@ -7,7 +7,7 @@ from itertools import chain
 import falcon
 
 from sglrouter.http.bodies import read_body
-from sglrouter.http.client import answer, client_of
+from sglrouter.http.client import answer, waiting_client_of
 from sglrouter.serving.service import Service
 from sglrouter.serving.tokenize import Tokenizing
 from sglrouter.turns import taking_turns
@@ -26,7 +26,7 @@ class Tokenize:
         first, second = next(pieces), next(pieces, None)
         resp.content_type = falcon.MEDIA_JSON
         if second is None:
-            answer(resp, first, client_of(req))
+            answer(resp, first, waiting_client_of(req))
         else:
             resp.stream = taking_turns(chain((first, second), pieces), self._service.pause)
 
@@ -42,4 +42,4 @@ class Detokenize:
         """Handles one request."""
         body = self._tokenizing.detokenize(read_body(req, self._service.settings.max_body))
         resp.content_type = falcon.MEDIA_JSON
-        answer(resp, body, client_of(req))
+        answer(resp, body, waiting_client_of(req))

@@ -144,8 +144,9 @@ class Encoder:
     def _call(self, function: Callable[[str], bytes], text: str, quick: int) -> bytes:
         if len(text) <= quick or self._run is in_place:
             return function(text)
+        ids = self._run(function, text)
         self._offloaded += 1
-        return self._run(function, text)
+        return ids
 
 
 def reference_encoder(tokenizer: tokenizers.Tokenizer) -> Encoder:

@@ -7,19 +7,31 @@ status, access log and keep-alive stay gunicorn's.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
+
+import gevent
 
 from sglrouter._fast.chunked import BodyWriter
 from sglrouter.errors import ClientGone, RouterError
+from sglrouter.http.clock import Clock
 from sglrouter.server.body_intake import BodyUnreader
 from sglrouter.server.presence import ConnectionWatch
+
+_WRITE = 2
 
 # What every response begins with, whatever it will be. A client that has said its last
 # word is asked with a byte of it whether it still reads.
 _BEGINNING = b"HTTP/1."
 
 
-class Served:
+class Endable(Protocol):
+    """A client whose request can be ended."""
+
+    def end(self, error: RouterError) -> None:
+        """Has the request end with an error."""
+
+
+class WaitingClients:
     """The clients that wait for an answer.
 
     Attributes:
@@ -28,7 +40,7 @@ class Served:
     """
 
     def __init__(self) -> None:
-        self.clients: set[DirectClient] = set()
+        self.clients: set[Endable] = set()
         self.error: RouterError | None = None
 
     def end_all(self, error: RouterError) -> None:
@@ -45,17 +57,27 @@ class DirectClient:
         response: gunicorn's response.
         watch: Watches its connection.
         unreader: What its request is read through.
-        served: The clients of the worker.
+        waiting: The clients of the worker.
+        clock: The worker's.
     """
 
+    has_greenlet = True
+
     def __init__(
-        self, response: Any, watch: ConnectionWatch, unreader: BodyUnreader, served: Served
+        self,
+        response: Any,
+        watch: ConnectionWatch,
+        unreader: BodyUnreader,
+        waiting: WaitingClients,
+        clock: Clock,
     ) -> None:
         self._response = response
         self._socket = response.sock
         self._watch = watch
         self._unreader = unreader
-        self._served = served
+        self._waiting = waiting
+        self.clock = clock
+        self._writing: Any = None
         self._on_end: Callable[[RouterError], None] | None = None
         self._ping: Callable[[], None] | None = None
         self._asked = 0
@@ -87,6 +109,12 @@ class DirectClient:
             self._socket.sendall(self.writer.kept)
             self.writer.take_kept()
 
+    def when_taken(self, then: Callable[[OSError | None], None]) -> None:
+        """Has `then` called when the client has taken what was kept."""
+        if self._writing is None:
+            self._writing = gevent.get_hub().loop.io(self._socket.fileno(), _WRITE)
+        self._writing.start(self._on_writable, then)
+
     def watch(
         self, on_end: Callable[[RouterError], None], ping: Callable[[], None] | None = None
     ) -> None:
@@ -95,13 +123,17 @@ class DirectClient:
             self._unreader.release()
         self._on_end, self._ping = on_end, ping
         self._watch.start(self._on_gone, self._ask)
-        self._served.clients.add(self)
-        if self._served.error is not None:
-            self.end(self._served.error)
+        self._waiting.clients.add(self)
+        if self._waiting.error is not None:
+            self.end(self._waiting.error)
 
     def unwatch(self) -> None:
         """Ends the watch."""
-        self._served.clients.discard(self)
+        self._waiting.clients.discard(self)
+        if self._writing is not None:
+            self._writing.stop()
+            self._writing.close()
+            self._writing = None
         self._watch.stop()
         # They know us, too: a cycle would stay until the next collection of garbage.
         self._on_end = self._ping = None
@@ -113,6 +145,17 @@ class DirectClient:
         """Has the request end with an error."""
         if self._on_end is not None:
             self._on_end(error)
+
+    def _on_writable(self, then: Callable[[OSError | None], None]) -> None:
+        assert self.writer is not None
+        error: OSError | None = None
+        try:
+            if not self.writer.flush():
+                return
+        except OSError as exc:
+            error = exc
+        self._writing.stop()
+        then(error)
 
     def _on_gone(self) -> None:
         self.end(ClientGone())

@@ -1,19 +1,45 @@
 """Connections that wait for their next request, and who has to go where there is no room.
 
-Strategy: a wait is a timeout that can be brought forward. That is how a worker that stops
-gets rid of idle connections, and how a full one makes room: first for those that have been
-idle longest, then for those that have been open for a while and asked nothing. A request
-that has arrived by then is still served.
+Strategy: a wait has a time at which it is over, and that can be brought forward. That is how
+a worker that stops gets rid of idle connections, and how a full one makes room: first for
+those that have been idle longest, then for those that have been open for a while and asked
+nothing. A request that has arrived by then is still served. The worker's clock looks for
+waits that are over, so that none needs a timer of its own.
 """
 
 from __future__ import annotations
 
+from itertools import takewhile
+from time import monotonic
 from typing import Any
 
 import gevent
 
+from sglrouter.http.clock import TICK, Clock
+
 # Seconds that a connection may take for its first request before it has to make room.
 _FRESH = 1.0
+
+
+class Wait:
+    """A connection's wait for its next request.
+
+    Attributes:
+        since: When it began, by time.monotonic().
+        due: When it is over.
+        grace: Seconds that it still has once the worker stops.
+        dismissed: Whether it is over, or about to be.
+        makes_room: Whether its connection counts as gone already.
+        waits: All of its kind that go on; it is in there meanwhile.
+    """
+
+    since = due = grace = 0.0
+    dismissed = makes_room = False
+    waits: dict[Wait, None] | None = None
+
+    def dismiss(self) -> None:
+        """Ends it, unless a request has arrived."""
+        raise NotImplementedError
 
 
 class Room:
@@ -22,19 +48,25 @@ class Room:
     Args:
         limit: Connections that are served; those beyond it are told that there is no room.
         reserve: How many of those are held at a time.
+        clock: The worker's.
+
+    Attributes:
+        due: When the clock is to look at the waits: each time.
     """
 
-    def __init__(self, limit: int, reserve: int) -> None:
+    def __init__(self, limit: int, reserve: int, clock: Clock) -> None:
         self._limit = limit
         self._reserve = reserve
+        self._clock = clock
         self._inside = 0
         self._outside = 0
         self._leaving = 0
         # Those that have served a request, those that have not, those beyond the limit;
         # oldest first.
-        self._idle: dict[RequestWait, None] = {}
-        self._fresh: dict[RequestWait, None] = {}
-        self._surplus: dict[RequestWait, None] = {}
+        self._idle: dict[Wait, None] = {}
+        self._fresh: dict[Wait, None] = {}
+        self._surplus: dict[Wait, None] = {}
+        self.due = 0.0
 
     @property
     def full(self) -> bool:
@@ -48,6 +80,8 @@ class Room:
             if candidate is None:
                 self._outside += 1
                 return False
+            candidate.makes_room = True
+            self._leaving += 1
             self._dismiss(candidate)
         self._inside += 1
         return True
@@ -65,35 +99,66 @@ class Room:
             return
         for wait in self._surplus:
             if not wait.dismissed:
-                wait.bring_forward(0.0)
+                self._dismiss(wait)
                 return
 
-    def wait(self, seconds: float, grace: float, *, inside: bool, served: bool) -> RequestWait:
-        """A connection's wait for its next request; see RequestWait."""
-        where = self._surplus if not inside else self._idle if served else self._fresh
-        return RequestWait(seconds, grace, where, self)
+    def add(self, wait: Wait, seconds: float, grace: float, *, inside: bool, served: bool) -> None:
+        """Begins a wait.
+
+        Args:
+            wait: The wait.
+            seconds: The time that the connection has.
+            grace: The time that it still has once the worker stops.
+            inside: Whether there is room for it.
+            served: Whether it has served a request.
+        """
+        wait.since = now = monotonic()
+        wait.due = now + seconds
+        wait.grace = grace
+        wait.dismissed = wait.makes_room = False
+        wait.waits = self._surplus if not inside else self._idle if served else self._fresh
+        wait.waits[wait] = None
+        self._clock.watch(self)
+
+    def remove(self, wait: Wait) -> None:
+        """Says that a wait is over, one way or the other."""
+        if wait.waits is not None:
+            del wait.waits[wait]
+            wait.waits = None
+            if wait.makes_room:
+                wait.makes_room = False
+                self._leaving -= 1
 
     def empty(self) -> None:
         """Leaves each waiting connection only its grace."""
+        now = monotonic()
         for waits in (self._idle, self._fresh, self._surplus):
-            for wait in waits:
-                wait.bring_forward()
+            for wait in list(waits):
+                wait.due = min(wait.due, now + wait.grace)
+                if not wait.grace and not wait.dismissed:
+                    self._dismiss(wait)
 
-    def forget(self, wait: RequestWait) -> None:
-        """Says that a wait which was to make room is over, one way or the other."""
-        if wait.makes_room:
-            self._leaving -= 1
+    def on_time(self, now: float) -> None:
+        """The clock: looks for waits that are over."""
+        for waits in (self._idle, self._fresh, self._surplus):
+            # The oldest come first: all of one kind have the same time.
+            for wait in tuple(takewhile(lambda wait: wait.due <= now, waits)):
+                if not wait.dismissed:
+                    self._dismiss(wait)
+        self.due = now + TICK
+        if not (self._idle or self._fresh or self._surplus):
+            self._clock.forget(self)
 
-    def _dismiss(self, wait: RequestWait) -> None:
-        wait.makes_room = True
-        self._leaving += 1
-        wait.bring_forward(0.0)
+    @staticmethod
+    def _dismiss(wait: Wait) -> None:
+        wait.dismissed = True
+        wait.dismiss()
 
-    def _candidate(self) -> RequestWait | None:
+    def _candidate(self) -> Wait | None:
         for wait in self._idle:
             if not wait.dismissed:
                 return wait
-        now = gevent.get_hub().loop.now()
+        now = monotonic()
         for wait in self._fresh:
             if now - wait.since < _FRESH:
                 return None
@@ -102,57 +167,40 @@ class Room:
         return None
 
 
-class RequestWait:
-    """A gevent.Timeout that can be brought forward while it runs.
+class RequestWait(Wait):
+    """The wait of a greenlet that reads a request: over, its block is left.
 
     Args:
-        seconds: The time that the connection has.
-        grace: The time that it still has once it is brought forward.
-        waits: All that are going on; this one is in it meanwhile.
-        room: Who is told of the end of a wait that was to make room.
-
-    Attributes:
-        since: When it began, by the event loop's clock.
-        makes_room: Whether its connection counts as gone already.
+        room: The worker's.
+        seconds: See Room.add(), as of the others.
+        grace: See there.
+        inside: See there.
+        served: See there.
     """
 
     def __init__(
-        self,
-        seconds: float,
-        grace: float,
-        waits: dict[RequestWait, None],
-        room: Room,
+        self, room: Room, seconds: float, grace: float, *, inside: bool, served: bool
     ) -> None:
-        self._greenlet = gevent.getcurrent()
-        self._timeout = gevent.Timeout(seconds, False)
-        self._grace = grace
-        self._sooner: Any = None
-        self._waits = waits
         self._room = room
-        self.since = gevent.get_hub().loop.now()
-        self.makes_room = False
-
-    @property
-    def dismissed(self) -> bool:
-        """Whether it has been brought forward."""
-        return self._sooner is not None
+        self._times = (seconds, grace)
+        self._inside, self._served = inside, served
+        self._greenlet = gevent.getcurrent()
+        self._timeout = gevent.Timeout(None, False)
+        self._timer: Any = None
 
     def __enter__(self) -> None:
-        self._waits[self] = None
+        self._room.add(self, *self._times, inside=self._inside, served=self._served)
         self._timeout.start()
 
     def __exit__(self, *exc_info: object) -> bool:
-        del self._waits[self]
-        if self._sooner is not None:
-            self._sooner.stop()
-            self._sooner.close()
-            self._room.forget(self)
+        self._room.remove(self)
+        if self._timer is not None:
+            self._timer.stop()
+            self._timer.close()
         return bool(self._timeout.__exit__(*exc_info))
 
-    def bring_forward(self, grace: float | None = None) -> None:
-        """Leaves only the grace; a request that has arrived by then is served."""
-        if self._sooner is None:
-            # Less urgent than the sockets, as the timeout itself is.
-            seconds = self._grace if grace is None else grace
-            self._sooner = gevent.get_hub().loop.timer(seconds, priority=-1)
-            self._sooner.start(self._greenlet.throw, self._timeout)
+    def dismiss(self) -> None:
+        """See Wait."""
+        # Less urgent than the sockets: what has arrived is read first.
+        self._timer = gevent.get_hub().loop.timer(0.0, priority=-1)
+        self._timer.start(self._greenlet.throw, self._timeout)

@@ -28,64 +28,36 @@ _ASK_AGAIN = 0.5
 _LONGEST_PATIENCE = 15.0
 
 
-class ConnectionWatch:
-    """Notices that the client of a connection leaves.
+def note_loss(error: OSError) -> None:
+    """Tells the log of a client that was given up, rather than left."""
+    if error.errno == errno.ETIMEDOUT:
+        logger.warning("a client took nothing, or was not heard of, for too long")
 
-    It serves all requests of the connection: a new watcher for each would cost a call
-    into the kernel.
+
+class HalfClosed:
+    """Finds out whether a client that has said its last word still listens.
+
+    Args:
+        sock: Its socket.
+        on_gone: Called, from the event loop, when it does not.
+        ask: Called, from the event loop, to write something; without waiting. May raise
+            OSError.
     """
 
-    def __init__(self, sock: Any) -> None:
+    def __init__(self, sock: Any, on_gone: Callable[[], None], ask: Callable[[], None]) -> None:
         self._socket = sock
-        self._watcher: Any = None
+        self._on_gone = on_gone
+        self._question = ask
         self._timer: Any = None
         self._patience = _ASK_AGAIN
-
-    def start(self, on_gone: Callable[[], None], ask: Callable[[], None]) -> None:
-        """Begins to watch.
-
-        Args:
-            on_gone: Called, from the event loop, when the client is gone.
-            ask: Called, from the event loop, to write something to a client that may
-                be; without waiting. May raise OSError.
-        """
-        if self._watcher is None:
-            self._watcher = gevent.get_hub().loop.io(self._socket.fileno(), _READ)
-        self._watcher.start(self._on_readable, on_gone, ask)
+        self._ask()
 
     def stop(self) -> None:
-        """Stops watching until the next start."""
-        if self._watcher is not None:
-            self._watcher.stop()
+        """Asks no more."""
         if self._timer is not None:
             self._timer.stop()
             self._timer.close()
             self._timer = None
-
-    def close(self) -> None:
-        """Ends it, before the socket is closed."""
-        self.stop()
-        if self._watcher is not None:
-            self._watcher.close()
-            self._watcher = None
-
-    def _on_readable(self, on_gone: Callable[[], None], ask: Callable[[], None]) -> None:
-        try:
-            ended = not self._socket.recv(1, socket.MSG_PEEK)
-        except BlockingIOError:
-            return
-        except OSError as exc:
-            if exc.errno == errno.ETIMEDOUT:
-                logger.warning("a client took nothing, or was not heard of, for too long")
-            self.stop()
-            on_gone()
-            return
-        # What is there is the next request: it waits, and so nothing more can be seen.
-        self.stop()
-        if ended:
-            self._on_gone, self._question = on_gone, ask
-            self._patience = _ASK_AGAIN
-            self._ask()
 
     def _ask(self) -> None:
         """Writes something, and looks soon what comes of it."""
@@ -109,3 +81,57 @@ class ConnectionWatch:
         else:
             self._patience = min(2 * self._patience, _LONGEST_PATIENCE)
             self._ask()
+
+
+class ConnectionWatch:
+    """Notices that the client of a connection leaves, while a greenlet serves it.
+
+    It serves all requests of the connection: a new watcher for each would cost a call
+    into the kernel.
+    """
+
+    def __init__(self, sock: Any) -> None:
+        self._socket = sock
+        self._watcher: Any = None
+        self._half_closed: HalfClosed | None = None
+
+    def start(self, on_gone: Callable[[], None], ask: Callable[[], None]) -> None:
+        """Begins to watch.
+
+        Args:
+            on_gone: Called, from the event loop, when the client is gone.
+            ask: See HalfClosed.
+        """
+        if self._watcher is None:
+            self._watcher = gevent.get_hub().loop.io(self._socket.fileno(), _READ)
+        self._watcher.start(self._on_readable, on_gone, ask)
+
+    def stop(self) -> None:
+        """Stops watching until the next start."""
+        if self._watcher is not None:
+            self._watcher.stop()
+        if self._half_closed is not None:
+            self._half_closed.stop()
+            self._half_closed = None
+
+    def close(self) -> None:
+        """Ends it, before the socket is closed."""
+        self.stop()
+        if self._watcher is not None:
+            self._watcher.close()
+            self._watcher = None
+
+    def _on_readable(self, on_gone: Callable[[], None], ask: Callable[[], None]) -> None:
+        try:
+            ended = not self._socket.recv(1, socket.MSG_PEEK)
+        except BlockingIOError:
+            return
+        except OSError as exc:
+            note_loss(exc)
+            self.stop()
+            on_gone()
+            return
+        # What is there is the next request: it waits, and so nothing more can be seen.
+        self.stop()
+        if ended:
+            self._half_closed = HalfClosed(self._socket, on_gone, ask)

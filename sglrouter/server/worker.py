@@ -1,7 +1,8 @@
-"""The gunicorn worker: gevent's, with direct writes, bounds for clients, a prompt stop.
+"""The gunicorn worker: gevent's, with callbacks, bounds for clients, a prompt stop.
 
-A response may be written straight from the event loop: the application finds the client
-in its environment; see direct_client. A connection beyond `worker_connections` is served
+Plain requests are served in callbacks of the event loop; see connection. For all others a
+response may still be written straight from there: the application finds the client in its
+environment; see direct_client. A connection beyond `worker_connections` is served
 in the application's knowledge of that, and closed; see listener and idle_connections.
 
 gunicorn waits on SIGTERM until no connection is left, and one without a request counts
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Iterable
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from types import FrameType
 from typing import Any
@@ -27,40 +29,24 @@ from gunicorn.workers.ggevent import GeventWorker
 from sglrouter.errors import RouterError
 from sglrouter.http.admission import SURPLUS_KEY
 from sglrouter.http.client import ENVIRON_KEY, WholeBody
+from sglrouter.http.clock import Clock
 from sglrouter.server.body_intake import Bodies, BodyBounds, unread
-from sglrouter.server.direct_client import DirectClient, Served
+from sglrouter.server.connection import Connection
+from sglrouter.server.direct_client import DirectClient, WaitingClients
 from sglrouter.server.idle_connections import RequestWait, Room
 from sglrouter.server.json_errors import use_json_errors
 from sglrouter.server.lingering import LONGEST, linger
 from sglrouter.server.listener import RESERVE, RouterServer, bound_sends
-from sglrouter.server.presence import ConnectionWatch
-from sglrouter.server.quick_request import use_body_bounds, use_quick_requests
+from sglrouter.server.plain_serving import PlainServing, allows_callbacks
+from sglrouter.server.requests import Requests, use_requests
 from sglrouter.server.savings import save_work
 
-# Seconds that a new connection has for its first request once the worker stops, and
-# where there is no room for it.
-_FIRST_REQUEST = 5.0
-_SURPLUS_REQUEST = 1.0
 # Seconds before the end of the graceful time at which requests are ended.
 _LAST_WORDS = 1.0
 # Bytes of an unread body that are read for the sake of keeping the connection.
 _LITTLE = 64 * 1024
 # Seconds that a client may go on sending what will not be read any more.
 _SHORT_LINGER = 1.0
-
-
-class Connection:
-    """What this worker knows of a connection.
-
-    Args:
-        client: Its socket.
-        inside: Whether there is room for it.
-    """
-
-    def __init__(self, client: Any, *, inside: bool) -> None:
-        self.inside = inside
-        self.served = False
-        self.watch = ConnectionWatch(client)
 
 
 class RouterWorker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
@@ -72,8 +58,11 @@ class RouterWorker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._room = Room(self.cfg.worker_connections, RESERVE)
-        self._served = Served()
+        self._clock = Clock()
+        self._room = Room(self.cfg.worker_connections, RESERVE, self._clock)
+        self._waiting = WaitingClients()
+        self._serving: PlainServing
+        self._callbacks = False
         self._bodies: Bodies
         self._send_timeout = 0.0
         self._stopping = False
@@ -83,7 +72,6 @@ class RouterWorker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
 
     def load_wsgi(self) -> None:
         """Loads the application and puts the client into its environment."""
-        use_quick_requests()
         use_json_errors()
         save_work(self.cfg)
         super().load_wsgi()
@@ -95,7 +83,9 @@ class RouterWorker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
             BodyBounds(settings.body_timeout, settings.body_rate, settings.body_memory),
             application.large_request,
         )
-        use_body_bounds(self._bodies)
+        use_requests(self._bodies, self._prepare)
+        self._callbacks = settings.callbacks and allows_callbacks(self.cfg)
+        self._serving = PlainServing(self, application, self._room, self._waiting, self._clock)
 
         def with_client(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
             response = start_response.__self__
@@ -104,7 +94,11 @@ class RouterWorker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
             # HTTP/2 and TLS frame what is written in ways of their own.
             if type(response) is Response and type(response.sock) is gevent.socket.socket:
                 client = environ[ENVIRON_KEY] = DirectClient(
-                    response, connection.watch, response.req.unreader, self._served
+                    response,
+                    connection.watch_in_greenlet,
+                    response.req.unreader,
+                    self._waiting,
+                    self._clock,
                 )
             if not connection.inside:
                 environ[SURPLUS_KEY] = True
@@ -140,29 +134,34 @@ class RouterWorker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
             self._begin_to_stop()
         super().notify()
 
-    def timeout_ctx(self) -> RequestWait:
-        """The wait for a connection's next request, bounded by `keepalive`."""
-        seconds = self.cfg.keepalive
-        connection = gevent.getcurrent().connection
-        grace = 0.0 if connection.served else min(seconds, _FIRST_REQUEST)
-        if not connection.inside:
-            seconds = grace = min(seconds, _SURPLUS_REQUEST)
-        # A stream that outlives SIGTERM leaves an idle connection behind, too.
-        return self._room.wait(
-            seconds if self.alive else grace,
-            grace,
-            inside=connection.inside,
-            served=connection.served,
-        )
+    def timeout_ctx(self) -> AbstractContextManager[object]:
+        """No bound round gunicorn's wait for a request: Requests has its own."""
+        return nullcontext()
 
     def handle(self, listener: Any, client: Any, addr: Any) -> None:
         """Serves one connection."""
-        connection = gevent.getcurrent().connection = Connection(client, inside=self._room.enter())
+        greenlet = gevent.getcurrent()
+        connection = Connection(client, self._serving, inside=self._room.enter())
+        greenlet.connection, greenlet.server_address = connection, listener.getsockname()
         try:
             super().handle(listener, client, addr)
         finally:
-            self._room.leave(inside=connection.inside)
-            connection.watch.close()
+            connection.close()
+
+    def _prepare(self, requests: Requests) -> None:
+        """Puts the callbacks of a connection before gunicorn's parser."""
+        greenlet = gevent.getcurrent()
+        connection, server = greenlet.connection, greenlet.server_address
+        # A client of a Unix socket has no address.
+        if self._callbacks and isinstance(server, tuple):
+            requests.plainly = partial(connection.serve, requests.source_addr, server)
+        requests.wait = partial(self._request_wait, connection)
+
+    def _request_wait(self, connection: Connection) -> RequestWait:
+        seconds, grace = connection.times()
+        return RequestWait(
+            self._room, seconds, grace, inside=connection.inside, served=connection.served
+        )
 
     def handle_request(self, listener_name: Any, req: Any, sock: Any, addr: Any) -> Any:
         """Serves one request; from then on its connection may be idle."""
@@ -207,4 +206,4 @@ class RouterWorker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
         gevent.sleep(max(graceful - _LAST_WORDS, graceful / 2))
         error = RouterError("The router is shutting down", status=503, code="server_shutting_down")
         self._bodies.end_all(error)
-        self._served.end_all(error)
+        self._waiting.end_all(error)

@@ -8,7 +8,7 @@ over HTTP or in the same process, pulls: an answer does nothing while nobody wai
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from sglrouter._fast.chunked import BodyWriter
 from sglrouter._fast.sink import TextSink
@@ -17,6 +17,8 @@ from sglrouter.errors import ClientGone, RouterError
 from sglrouter.output.sample import Sample
 from sglrouter.request.grammar import Grammar, blamed
 from sglrouter.turns import Pause, no_pause, taking_turns
+
+E = TypeVar("E", bound=RouterError)
 
 
 class EventRenderer(Protocol):
@@ -106,21 +108,39 @@ class Answer:
         Raises:
             RouterError: The engine failed, or the client is gone.
         """
-        assert self._body is not None
         exchange = self.exchange
         try:
             while exchange.running:
-                for index, messages in taking_turns(exchange.wait(), self._pause):
-                    if exchange.is_aborted(index):
-                        self._samples[index].abort()
-                    self._body.feed(index, messages)
-                    self._note_end(index)
+                self.gather(exchange.wait())
         except BaseException as exc:
             if isinstance(exc, RouterError):
-                exchange.fail(blamed(exc, self._grammar))
+                exchange.fail(self.blamed(exc))
             self.close()
             raise
+        return self.body()
+
+    def gather(self, news: News) -> None:
+        """Takes messages of a whole answer.
+
+        Raises:
+            RouterError: The engine failed.
+        """
+        assert self._body is not None
+        exchange = self.exchange
+        for index, messages in taking_turns(news, self._pause):
+            if exchange.is_aborted(index):
+                self._samples[index].abort()
+            self._body.feed(index, messages)
+            self._note_end(index)
+
+    def body(self) -> bytes:
+        """The body, once every sample is complete."""
+        assert self._body is not None
         return self._body.body()
+
+    def blamed(self, error: E) -> E:
+        """The same error, with the field at fault if it is an engine's refusal of the grammar."""
+        return blamed(error, self._grammar)
 
     def begin(self) -> bytes:
         """The first events."""
@@ -148,7 +168,7 @@ class Answer:
             except ClientGone:
                 raise
             except RouterError as failure:
-                return b"", blamed(failure, self._grammar)
+                return b"", self.blamed(failure)
             if not news:
                 return b"", None
             if most is not None or self._unread:
@@ -211,7 +231,7 @@ class Answer:
     def _note_end(self, index: int) -> None:
         sample = self._samples[index]
         if sample.failure is not None:
-            raise blamed(sample.failure, self._grammar)
+            raise self.blamed(sample.failure)
         if sample.finish_reason is not None:
             self.exchange.complete(index, engine_goes_on=sample.engine_goes_on)
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fuzz import fuzz_head, fuzz_wire
+from tests.fuzz import fuzz_request_reader, fuzz_wire
 from tests.fuzz.run import Script, Target
 
 pytestmark = pytest.mark.fuzz
@@ -74,11 +74,11 @@ def test_any_bytes_for_the_wire_reader() -> None:
     assert reached["ends"] > INPUTS // 10
 
 
-def test_any_bytes_for_the_head() -> None:
-    reached = play(fuzz_head.one_input)
-    assert reached["heads"] == INPUTS
-    assert INPUTS // 50 < reached["plain"] < INPUTS
-    assert reached["fields"] > reached["plain"]
+def test_any_bytes_for_the_request_reader() -> None:
+    reached = play(fuzz_request_reader.one_input)
+    assert reached["requests"] == INPUTS
+    assert INPUTS // 100 < reached["plain"] < INPUTS
+    assert reached["bodies"] > INPUTS // 200
 
 
 def test_a_script_that_has_run_out_draws_zeros() -> None:
@@ -95,7 +95,7 @@ def test_a_script_that_has_run_out_draws_zeros() -> None:
     )
 
 
-@pytest.mark.parametrize("name", ["head", "session", "wire"])
+@pytest.mark.parametrize("name", ["request_reader", "session", "wire"])
 def test_without_atheris_a_target_says_so(name: str) -> None:
     if name == "session":
         pytest.importorskip("sglrouter._fast.h2", reason="there is no libnghttp2")

@@ -1,4 +1,4 @@
-"""The two ways out of a stream, step by step, without an event loop."""
+"""The ways out of a stream, step by step."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from threading import Event
 
+import gevent
 import pytest
 
 from sglrouter._fast.chunked import BodyWriter
@@ -15,10 +16,11 @@ from sglrouter._fast.sink import Sink
 from sglrouter._proto import scheduler as pb
 from sglrouter.engines.channel.channel import Status
 from sglrouter.errors import ClientGone, EngineError, RouterError
-from sglrouter.http.event_source import HEARTBEAT
+from sglrouter.http.clock import Clock
+from sglrouter.http.event_source import HEARTBEAT, EventSource
 from sglrouter.http.event_stream import event_stream
 from sglrouter.http.pulled import PulledStream
-from sglrouter.http.pushed import PushedStream
+from sglrouter.http.pushed import PushedBody, PushedStream
 from sglrouter.output.chat import ChatStream
 from sglrouter.output.choice import Choice
 from sglrouter.output.detokenizer import DetokenizerFactory
@@ -74,11 +76,13 @@ class FakeCall:
 
 
 class FakeClient:
-    """A client that takes all, or nothing until it is waited for."""
+    """A client that takes all, or nothing until the event loop's next turn."""
 
     writer: BodyWriter | None = None
 
-    def __init__(self) -> None:
+    def __init__(self, *, has_greenlet: bool = True) -> None:
+        self.has_greenlet = has_greenlet
+        self.clock = Clock()
         self.body = b""
         self.ended = False
         self.takes = True
@@ -93,10 +97,14 @@ class FakeClient:
         self.ended = last
         return self.takes
 
-    def wait_until_taken(self) -> None:
+    def when_taken(self, then: Callable[[OSError | None], None]) -> None:
         self.waits += 1
-        self.takes = True
+        gevent.spawn(self._take, then)
+
+    def _take(self, then: Callable[[OSError | None], None]) -> None:
         self.before_wait()
+        self.takes = True
+        then(None)
 
     def watch(
         self, on_end: Callable[[RouterError], None], ping: Callable[[], None] | None = None
@@ -126,6 +134,10 @@ def complete(ids: Sequence[int], total: int) -> pb.GenerateResponse:
     )
 
 
+def no_failure(error: Exception) -> tuple[str, list[tuple[str, str]], bytes]:
+    raise AssertionError(error)
+
+
 def open_stream(
     call: FakeCall,
     detokenizers: DetokenizerFactory,
@@ -133,12 +145,14 @@ def open_stream(
     *,
     heartbeat: float = 10.0,
     stream_class: type[ChatStream] = ChatStream,
-) -> PushedStream | PulledStream:
+) -> PushedBody | PulledStream:
     choices = [Choice(Sample(detokenizers))]
     generation = exchange_of(call, first=LONG, idle=LONG)
     stream = stream_class(Head("id", 1, "m"), choices, detokenizers.piece)
     answer = Answer([choice.sample for choice in choices], generation, events=stream)
-    return event_stream(answer, heartbeat=heartbeat, client=client)
+    opened = event_stream(EventSource(answer, heartbeat), client, no_failure)
+    assert not isinstance(opened, PushedStream)
+    return opened
 
 
 @pytest.mark.parametrize("direct", [False, True])
@@ -167,7 +181,6 @@ def test_a_client_that_does_not_take_is_waited_for(detokenizers: DetokenizerFact
     def finish() -> None:
         # While the greenlet waits, news are left where they are.
         before = client.body
-        client.takes = True
         call.deliver(chunk([41], 2), complete([41], 2), status=Status("OK", ""))
         assert client.body == before
 
@@ -242,14 +255,9 @@ def test_a_failure_that_arrives_with_the_last_message_is_told_at_once(
     def break_off() -> None:
         call.deliver(chunk([41], 2), status=Status("INTERNAL", "boom"))
 
-    def sleep(timeout: float | None = None) -> bool:
-        assert timeout is not None
-        break_off()
-        return True
-
     if listening and direct:
-        # The first bytes are on their way, and the greenlet is about to sleep.
-        call.arrived.wait = sleep  # type: ignore[method-assign]
+        # The first bytes are on their way, and the greenlet sleeps.
+        gevent.spawn(break_off)
     else:
         break_off()
     started = time.monotonic()
@@ -316,7 +324,7 @@ def test_a_server_that_stops_ends_the_stream_with_an_error(
         client.on_end(STOPPING)
         body = b"".join(stream)
     else:
-        threading.Timer(0.1, client.on_end, [STOPPING]).start()
+        gevent.spawn_later(0.1, client.on_end, STOPPING)
         body = b"".join(stream)
     body += client.body
     assert b'"content":' in body
@@ -340,7 +348,7 @@ def test_a_client_that_may_have_left_is_written_to(detokenizers: DetokenizerFact
         ping()
         call.deliver(complete([41], 2))
 
-    threading.Timer(0.1, later).start()
+    gevent.spawn_later(0.1, later)
     assert b"".join(stream) == b""
     assert client.body.count(HEARTBEAT) == 1
     assert client.body.endswith(b"data: [DONE]\n\n")

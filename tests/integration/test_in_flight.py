@@ -24,7 +24,9 @@ from sglrouter.engines.fleet.placement import Job
 from sglrouter.engines.fleet.policy import LeastLoad
 from sglrouter.errors import ClientGone, RouterError
 from sglrouter.http.client import ENVIRON_KEY
-from sglrouter.http.event_stream import event_stream
+from sglrouter.http.clock import Clock
+from sglrouter.http.event_source import EventSource
+from sglrouter.http.pulled import PulledStream
 from sglrouter.model import load_model
 from sglrouter.serving.chat import ChatServing
 from sglrouter.serving.service import Service
@@ -162,8 +164,10 @@ class Leaving:
     """A client that the server watches."""
 
     writer = None
+    has_greenlet = True
 
     def __init__(self) -> None:
+        self.clock = Clock()
         self.on_end: Callable[[RouterError], None] | None = None
 
     def watch(self, on_end: Callable[[RouterError], None], ping: object = None) -> None:
@@ -279,7 +283,7 @@ def test_a_stream_that_is_closed_in_the_middle_is_an_end(sites: dict[str, Site])
         serving.read(b'{"messages":[{"role":"user","content":"a"}]}', stream=True)
     )
     answer.exchange.on_over(note)
-    events = event_stream(answer, heartbeat=PATIENCE)
+    events = PulledStream(source := EventSource(answer, PATIENCE), source.open())
     assert next(events)
     assert (len(service.in_flight), ends) == (1, [])
     events.close()

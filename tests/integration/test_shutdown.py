@@ -15,7 +15,8 @@ import gevent.socket
 import httpx
 import pytest
 
-from sglrouter.server.idle_connections import Room
+from sglrouter.http.clock import Clock
+from sglrouter.server.idle_connections import RequestWait, Room
 from tests.integration.sockets import raw_client
 from tests.patience import PATIENCE, PROMPT
 from tests.processes import RouterProcess, chat_body, joined, sse_data
@@ -211,10 +212,10 @@ def test_a_request_that_has_arrived_is_served(serve: StartRouter) -> None:
 def test_a_wait_that_is_brought_forward(sent: bytes) -> None:
     """What arrives before the loop looks is read; else the wait ends, and early."""
     ours, theirs = gevent.socket.socketpair()
-    room = Room(10, 1)
+    room = Room(10, 1, Clock())
 
     def wait() -> bytes | None:
-        with room.wait(KEEPALIVE, 0.0, inside=True, served=True):
+        with RequestWait(room, KEEPALIVE, 0.0, inside=True, served=True):
             data: bytes = ours.recv(100)
             return data
         return None

@@ -197,7 +197,7 @@ def test_a_client_that_takes_nothing_is_let_go(
         seen = router.log.count("took nothing")
         engine.wait_until(lambda: router.log.count("took nothing") > seen, timeout=PATIENCE)
         if stream:
-            engine.wait_until(lambda: len(engine.aborted) == aborted + 1)
+            engine.wait_until(lambda: len(engine.aborted) > aborted)
         engine.wait_until(lambda: engine.active == 0)
         while not client.ended():
             pass

@@ -8,8 +8,9 @@ import gevent
 import gevent.socket
 
 from sglrouter._fast.chunked import BodyWriter
+from sglrouter.http.clock import Clock
 from sglrouter.server.body_intake import BodyUnreader
-from sglrouter.server.direct_client import DirectClient, Served
+from sglrouter.server.direct_client import DirectClient, WaitingClients
 from sglrouter.server.presence import ConnectionWatch
 from tests.patience import PATIENCE
 
@@ -18,7 +19,11 @@ def test_what_a_client_is_waited_for_with_is_kept_until_it_has_it() -> None:
     """A sink writes whenever nothing is kept, and would write into the middle of it."""
     ours, theirs = gevent.socket.socketpair()
     client = DirectClient(
-        SimpleNamespace(sock=ours), ConnectionWatch(ours), BodyUnreader(ours), Served()
+        SimpleNamespace(sock=ours),
+        ConnectionWatch(ours),
+        BodyUnreader(ours),
+        WaitingClients(),
+        Clock(),
     )
     writer = client.writer = BodyWriter(ours.fileno(), chunked=False)
     body = bytes(range(256)) * 20_000

@@ -152,7 +152,8 @@ NEAR_MISSES: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("name", DEADLY)
 def test_deadly(sim: SimulatedEngine, client: EngineClient, name: str) -> None:
-    bystander = client.start("Generate", request(ignore_eos=True))
+    # Long enough to see the end, whatever else this machine does.
+    bystander = client.start("Generate", request(ignore_eos=True, max_new_tokens=LONGEST - 20))
     sim.options.token_delay = 0.05
     bystander.read(1)
     reply = client.generate(request(**({"max_new_tokens": 2} | DEADLY[name])))

@@ -21,6 +21,7 @@ import grpc
 from sglrouter._fast.sink import Sink
 from sglrouter.endpoint import Endpoint
 from sglrouter.engines.channel.channel import Bell, ChannelOptions, Metadata, Status
+from sglrouter.waiting import about_to_wait
 
 MAX_MESSAGE = 256 * 1024 * 1024
 _DEFAULTS = ChannelOptions()
@@ -113,6 +114,7 @@ class GrpcioChannel:
         self, method: str, request: bytes, *, timeout: float, metadata: Metadata = ()
     ) -> tuple[Status, bytes]:
         """Makes one call and waits for its answer."""
+        about_to_wait()
         call = self._unary_methods.get(method)
         if call is None:
             call = self._unary_methods[method] = self._channel.unary_unary(method)
@@ -137,6 +139,8 @@ class GrpcioChannel:
         metadata: Metadata = (),
     ) -> GrpcioCall:
         """Starts a server-streaming call."""
+        # Of its news only somebody hears who waits.
+        about_to_wait()
         call = self._stream_methods.get(method)
         if call is None:
             call = self._stream_methods[method] = self._channel.unary_stream(method)

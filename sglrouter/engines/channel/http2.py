@@ -29,6 +29,7 @@ from sglrouter.endpoint import Endpoint
 from sglrouter.engines.channel.channel import Bell, ChannelOptions, Metadata, Status
 from sglrouter.engines.channel.http2_connection import ChannelCounts, Connection, open_socket
 from sglrouter.engines.channel.outcome import outcome
+from sglrouter.waiting import about_to_wait
 
 logger = logging.getLogger(__name__)
 
@@ -79,6 +80,7 @@ class Http2Channel:
         self, method: str, request: bytes, *, timeout: float, metadata: Metadata = ()
     ) -> tuple[Status, bytes]:
         """Makes one call and waits for its answer."""
+        about_to_wait()
         arrived = Signal()
         call = self.stream(method, request, timeout=timeout, arrived=arrived, metadata=metadata)
         messages: list[bytes] = []
@@ -157,9 +159,10 @@ class Http2Channel:
                 best.has_room or len(usable) >= MAX_CONNECTIONS or not best.session.active
             ):
                 return best
+            if self._connecting is None and time.monotonic() < self._retry_at:
+                return best
+            about_to_wait()
             if self._connecting is None:
-                if time.monotonic() < self._retry_at:
-                    return best
                 self._connecting = Signal()
                 gevent.spawn(self._connect, self._connecting)
             # One attempt serves all who wait.

@@ -19,6 +19,7 @@ from sglrouter.engines.fleet.facts import FactsOfEngine, ModelFacts, merged
 from sglrouter.engines.fleet.health_watch import HealthWatch
 from sglrouter.engines.fleet.placement import Job, Placement
 from sglrouter.engines.fleet.policy import LeastLoad, Policy
+from sglrouter.waiting import about_to_wait
 
 # How long facts are good for that could not be renewed.
 _LOOK_AGAIN = 5.0
@@ -55,6 +56,7 @@ class Fleet:
         """What the engines say of their model; empty facts while none answers."""
         facts = self._facts
         if facts is None or time.monotonic() >= self._best_before:
+            about_to_wait()
             return self._renewed()
         return facts
 

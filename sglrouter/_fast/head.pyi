@@ -1,3 +1,0 @@
-def parse_head(
-    data: bytes, most_line: int, most_fields: int, most_field: int
-) -> tuple[str, str, str, str, list[tuple[str, str]], int] | None: ...
