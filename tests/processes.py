@@ -83,7 +83,8 @@ class RouterProcess:
     def wait_until_ready(self) -> None:
         """Waits for the first answer; AssertionError with the log if none comes."""
         assert self._process is not None
-        deadline = time.monotonic() + PATIENCE
+        # A large vocabulary takes seconds to load, and minutes on a machine full of other work.
+        deadline = time.monotonic() + 5 * PATIENCE
         while time.monotonic() < deadline and self._process.poll() is None:
             try:
                 if self.http.get("/liveness").status_code == 200:
