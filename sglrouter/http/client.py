@@ -109,17 +109,25 @@ class Recipient(Protocol):
         """All has been sent, or the client is gone: then what was found out by."""
 
 
+# Makes the status, headers and body of the response to an error.
+Failure = Callable[[Exception], tuple[str, list[tuple[str, str]], bytes]]
+
+
 class Delivery(Protocol):
-    """A response that is written by callbacks of the event loop."""
+    """A response that is written by callbacks of the event loop.
+
+    Attributes:
+        failure: Makes the response to an error. Whoever has begun the delivery forgets it
+            when the response is over.
+    """
+
+    failure: Failure | None
 
     def begin(self, recipient: Recipient) -> None:
         """Begins; to be called once the application has returned."""
 
     def start(self) -> None:
         """Sends what there is, after it was opened."""
-
-    def failure(self, error: Exception) -> tuple[str, list[tuple[str, str]], bytes]:
-        """The status, headers and body of the response to an error."""
 
     def close(self) -> None:
         """Gives it up; nothing more is told or written."""

@@ -5,10 +5,10 @@ What goes wrong in one stream is kept in it and ends that stream alone.
 
 from __future__ import annotations
 
-from sglrouter.http.client import Client
+from sglrouter.http.client import Client, Failure
 from sglrouter.http.event_source import EventSource
 from sglrouter.http.pulled import PulledStream
-from sglrouter.http.pushed import Failure, PushedBody, PushedStream
+from sglrouter.http.pushed import PushedBody, PushedStream
 
 
 def event_stream(
@@ -32,10 +32,9 @@ def event_stream(
         return PulledStream(source, source.open())
     if not source.answer.exchange.listen(_nothing):
         return _watched(source, client)
-    stream = PushedStream(source, client, failure)
     if not client.has_greenlet:
-        return stream
-    body = PushedBody(stream)
+        return PushedStream(source, client, failure)
+    body = PushedBody(PushedStream(source, client))
     body.open()
     return body
 

@@ -21,11 +21,8 @@ from gevent.event import Event
 
 from sglrouter._fast.sink import TextSink
 from sglrouter.errors import ClientGone, RouterError
-from sglrouter.http.client import Client, Recipient
+from sglrouter.http.client import Client, Failure, Recipient
 from sglrouter.http.event_source import HEARTBEAT, EventSource
-
-# Makes the status, headers and body of the response to an error.
-Failure = Callable[[Exception], tuple[str, list[tuple[str, str]], bytes]]
 
 
 class State(Enum):
@@ -52,15 +49,16 @@ class PushedStream:
     Args:
         source: Where they come from.
         client: The client, which is watched until the stream is over.
-        failure: Makes the response to an error that comes before the first event.
+        failure: Makes the response to an error that comes before the first event; None where
+            that is raised.
 
     Attributes:
-        failure: As given.
+        failure: As given; see Delivery.
         state: How far it is.
         due: When the clock is to look at it.
     """
 
-    def __init__(self, source: EventSource, client: Client, failure: Failure) -> None:
+    def __init__(self, source: EventSource, client: Client, failure: Failure | None = None) -> None:
         self._source = source
         self._answer = source.answer
         self._exchange = source.answer.exchange

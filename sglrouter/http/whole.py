@@ -14,8 +14,7 @@ import gevent
 
 from sglrouter.engines.exchange import News
 from sglrouter.errors import ClientGone, RouterError
-from sglrouter.http.client import PlainClient, Recipient
-from sglrouter.http.pushed import Failure
+from sglrouter.http.client import Failure, PlainClient, Recipient
 from sglrouter.serving.answer import Answer
 
 # Bytes of messages whose answer is made in a fraction of a millisecond.
@@ -31,6 +30,7 @@ class WholeDelivery:
         failure: Makes the response to an error.
 
     Attributes:
+        failure: As given; see Delivery.
         due: When the clock is to look at it.
     """
 
@@ -38,7 +38,7 @@ class WholeDelivery:
         self._answer = answer
         self._exchange = answer.exchange
         self._client = client
-        self.failure = failure
+        self.failure: Failure | None = failure
         self._recipient: Recipient | None = None
         self._busy = False
         self._body = b""

@@ -159,6 +159,7 @@ class Connection(Wait):
         if self._delivery is not None:
             # The greenlet was killed.
             self._delivery.close()
+            self._delivery.failure = None
             self._delivery = None
         self.client.unwatch()
         if self.state is not State.CLOSED:
@@ -324,15 +325,21 @@ class Connection(Wait):
         delivery, self._delivery = self._delivery, None
         assert delivery is not None
         if isinstance(error, ClientGone):
+            delivery.failure = None
             self._end()
             return
         client = self.client
+        assert delivery.failure is not None
         client.status, client.headers, body = delivery.failure(error)
+        # It knows the response, which knows the delivery: a cycle would wait for the collector.
+        delivery.failure = None
         self._answer(body)
 
     def over(self, trouble: Exception | None) -> None:
         """See Recipient."""
-        self._delivery = None
+        if self._delivery is not None:
+            self._delivery.failure = None
+            self._delivery = None
         if trouble is not None:
             if isinstance(trouble, OSError):
                 note_loss(trouble)
