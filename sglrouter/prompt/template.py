@@ -105,7 +105,11 @@ class ChatTemplate:
             context = self._template.new_context(variables, shared=True)
             assert isinstance(context, BoundedContext)
             context.budget = budget
-            return self._text(context)
+            try:
+                return self._text(context)
+            finally:
+                # A macro knows the context that knows it.
+                context.vars.clear()
         except jinja2.TemplateError as exc:
             raise TemplateRefusal(str(exc)) from exc
         except _CONFUSED as exc:
