@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from sglrouter.families.formats.forced_calls import forced
 from sglrouter.families.formats.program import Format, Tools
 from sglrouter.families.formats.reasoning import ReasoningFormat
@@ -21,25 +23,22 @@ _CHANNEL = "<|channel|>"
 def reading_of(
     request: ChatRequest,
     tools: Sequence[Mapping[str, Any]] | None,
-    prompt: Prompt,
     formats: ModelFormats,
     *,
     must_call: bool,
     drop_unknown: bool,
     as_json: bool = False,
 ) -> Reading:
-    """Says how to read what the model makes of a prompt.
+    """Says how to read what the model makes of any prompt; see reading_after().
 
     Args:
         request: The request.
         tools: The tools that the prompt shows.
-        prompt: The prompt, whose end says where the answer begins.
         formats: How the model writes.
         must_call: Whether the answer has to be a call.
         drop_unknown: Whether calls of other functions are dropped.
         as_json: Whether a grammar makes the answer JSON, array of calls included.
     """
-    reasoning = formats.reasoning if request.separate_reasoning is not False else None
     calls: Format | None = None
     if must_call:
         calls = forced(formats.calls)
@@ -47,13 +46,29 @@ def reading_of(
         calls = formats.calls
     return Reading(
         calls=calls,
-        reasoning=reasoning,
+        reasoning=formats.reasoning if request.separate_reasoning is not False else None,
         tools=Tools(tools or ()),
-        inside=reasoning is not None and inside(reasoning, prompt),
-        calls_before=_calls_before(request.messages),
         drop_unknown=drop_unknown,
         as_json=as_json,
-        lead=_lead(calls, prompt),
+    )
+
+
+def reading_after(
+    reading: Reading, messages: Sequence[Mapping[str, Any]], prompt: Prompt
+) -> Reading:
+    """Says how to read what the model makes of a prompt.
+
+    Args:
+        reading: What holds for any prompt.
+        messages: The conversation.
+        prompt: The prompt, whose end says where the answer begins.
+    """
+    begins_inside = reading.reasoning is not None and inside(reading.reasoning, prompt)
+    calls_before, lead = _calls_before(messages), _lead(reading.calls, prompt)
+    if not (begins_inside or calls_before or lead):
+        return reading
+    return msgspec.structs.replace(
+        reading, inside=begins_inside, calls_before=calls_before, lead=lead
     )
 
 

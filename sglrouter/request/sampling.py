@@ -261,6 +261,22 @@ def sampling(
     Raises:
         BadRequest: A value is out of range.
     """
+    params = sampling_of_any_length(
+        request, defaults=defaults, limits=limits, constraint=constraint
+    )
+    return with_lengths(
+        params, request, prompt_tokens=prompt_tokens, limits=limits, no_tokens=no_tokens
+    )
+
+
+def sampling_of_any_length(
+    request: SamplingRequest,
+    *,
+    defaults: Mapping[str, float],
+    limits: Limits,
+    constraint: tuple[str, str] | None,
+) -> Sampling:
+    """The parameters that do not depend on the prompt; see sampling()."""
 
     def number(name: str) -> float:
         value = getattr(request, name)
@@ -271,7 +287,6 @@ def sampling(
             raise _out_of_range(name, value, str(allowed))
         return float(value)
 
-    min_new_tokens, max_new_tokens = _lengths(request, prompt_tokens, limits, no_tokens)
     return Sampling(
         temperature=number("temperature"),
         top_p=max(number("top_p"), _FLOAT_MIN),
@@ -280,8 +295,8 @@ def sampling(
         frequency_penalty=number("frequency_penalty"),
         presence_penalty=number("presence_penalty"),
         repetition_penalty=max(number("repetition_penalty"), _FLOAT_MIN),
-        max_new_tokens=max_new_tokens,
-        min_new_tokens=min_new_tokens,
+        max_new_tokens=None,
+        min_new_tokens=0,
         stop=_stop(request),
         stop_token_ids=_stop_token_ids(request, limits),
         ignore_eos=bool(request.ignore_eos),
@@ -290,6 +305,21 @@ def sampling(
         logit_bias=_logit_bias(request, limits),
         constraint=_constraint(request, constraint, limits),
     )
+
+
+def with_lengths(
+    params: Sampling,
+    request: SamplingRequest,
+    *,
+    prompt_tokens: int,
+    limits: Limits,
+    no_tokens: bool = False,
+) -> Sampling:
+    """The same parameters for a prompt of some length; see sampling()."""
+    least, most = _lengths(request, prompt_tokens, limits, no_tokens)
+    if not least and most is None:
+        return params
+    return msgspec.structs.replace(params, min_new_tokens=least, max_new_tokens=most)
 
 
 def _out_of_range(name: str, value: object, wanted: str) -> Invalid:

@@ -42,7 +42,7 @@ def marked(kind: type[msgspec.Struct], mark: Meta) -> tuple[str, ...]:
     )
 
 
-class SamplingRequest(msgspec.Struct, frozen=True, kw_only=True):
+class SamplingRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The fields of a request that steer sampling."""
 
     model: Annotated[

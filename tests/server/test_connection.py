@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
@@ -26,7 +26,7 @@ from tests.patience import PATIENCE
 GET = b"GET /a HTTP/1.1\r\nHost: h\r\n\r\n"
 POST = b"POST /a HTTP/1.1\r\nHost: h\r\nContent-Length: 4\r\n\r\nbody"
 ODD = b"GET /odd HTTP/1.1\r\nHost: h\r\nX: 1\r\nX: 2\r\n\r\n"
-Application = Callable[[dict[str, Any], Any], list[bytes]]
+Application = Callable[[dict[str, Any], Any], Iterable[bytes]]
 
 
 class Served:
