@@ -108,7 +108,8 @@ def _ours(model: Path, template: Path | None, *, fast: bool) -> Make:
     from sglrouter.config import Settings
     from sglrouter.engines.wire.scheduler import generate_request, new_request_id
     from sglrouter.model import load_model
-    from sglrouter.request.sampling import Limits, check_prompt, sampling
+    from sglrouter.request.limits import Limits, check_prompt
+    from sglrouter.request.sampling import sampling
     from sglrouter.schema.chat import decode_chat_request
 
     if not fast:

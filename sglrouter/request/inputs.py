@@ -12,7 +12,7 @@ from typing import Any, cast
 from sglrouter.errors import BadRequest
 from sglrouter.prompt.encoder import Encoder
 from sglrouter.request.ids import ANY_ID, check_ids
-from sglrouter.request.sampling import Limits, check_length, check_prompt, check_size
+from sglrouter.request.limits import Limits, check_length, check_prompt, check_size
 from sglrouter.turns import taking_turns
 
 # OpenAI's bound for embeddings.

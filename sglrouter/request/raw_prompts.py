@@ -19,7 +19,7 @@ from sglrouter.output.detokenizer import DetokenizerFactory
 from sglrouter.output.prompt_text import PromptText, character_offsets, count_characters
 from sglrouter.prompt.encoder import Encoder
 from sglrouter.request.ids import ANY_ID, check_ids
-from sglrouter.request.sampling import Limits, check_length, check_prompt
+from sglrouter.request.limits import Limits, check_length, check_prompt
 from sglrouter.turns import taking_turns
 
 # Ids that are decoded before the clock is looked at.

@@ -22,13 +22,11 @@ from sglrouter.output.choice import Choice
 from sglrouter.output.head import Head
 from sglrouter.prompt.conversation import Prompt
 from sglrouter.request.grammar import Grammar, choose_grammar
+from sglrouter.request.limits import Limits, check_length, check_prompt
 from sglrouter.request.past_calls import check_past_calls
 from sglrouter.request.reading import reading_after, reading_of
 from sglrouter.request.sampling import (
-    Limits,
-    check_length,
     check_logprobs,
-    check_prompt,
     choices,
     sampling_of_any_length,
     top_logprobs,

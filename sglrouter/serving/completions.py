@@ -23,13 +23,9 @@ from sglrouter.output.head import Head
 from sglrouter.output.prompt_text import PromptText
 from sglrouter.output.text import TextChoice, TextCompletion, TextStream
 from sglrouter.request.grammar import Grammar, response_constraint
+from sglrouter.request.limits import Limits
 from sglrouter.request.raw_prompts import RawPrompt, RawPrompts
-from sglrouter.request.sampling import (
-    MAX_TOP_LOGPROBS,
-    Limits,
-    choices,
-    sampling,
-)
+from sglrouter.request.sampling import MAX_TOP_LOGPROBS, choices, sampling
 from sglrouter.schema.completions import (
     DEFAULT_MAX_TOKENS,
     CompletionRequest,

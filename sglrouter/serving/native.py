@@ -26,7 +26,8 @@ from sglrouter.engines.wire.scheduler import (
 from sglrouter.errors import BadRequest, Invalid
 from sglrouter.output.native import NativeBody, NativeOutput, NativeRequest, NativeStream
 from sglrouter.request.grammar import Grammar, response_constraint
-from sglrouter.request.sampling import Limits, check_length, check_prompt, choices, sampling
+from sglrouter.request.limits import Limits, check_length, check_prompt
+from sglrouter.request.sampling import choices, sampling
 from sglrouter.schema.generate import (
     IGNORED_IN_GENERATE,
     IGNORED_IN_SAMPLING_PARAMS,

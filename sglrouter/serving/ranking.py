@@ -18,7 +18,7 @@ from sglrouter.output.head import Head
 from sglrouter.output.scores import RankingBody
 from sglrouter.prompt.model_files import read_template_file
 from sglrouter.request.inputs import check_count, check_text
-from sglrouter.request.sampling import Limits, check_length, check_prompt
+from sglrouter.request.limits import Limits, check_length, check_prompt
 from sglrouter.schema.scoring import (
     Content,
     RerankRequest,

@@ -16,7 +16,7 @@ from sglrouter.errors import BadRequest
 from sglrouter.output.scores import ScoreBody
 from sglrouter.request.ids import ANY_ID, check_ids
 from sglrouter.request.inputs import ids_of, inputs_of
-from sglrouter.request.sampling import Limits
+from sglrouter.request.limits import Limits
 from sglrouter.schema.scoring import REFUSED_IN_SCORE, ScoreRequest, decode_score_request
 from sglrouter.serving.batch import BatchAnswer, refuse_given
 from sglrouter.serving.embeddings import embed_requests, explain_embedding, vector_reader

@@ -14,13 +14,18 @@ from sglrouter.engines.fleet.placement import Job
 from sglrouter.engines.wire.scheduler import GENERATE, EngineFacts
 from sglrouter.errors import BadRequest
 from sglrouter.model import Model
-from sglrouter.request.sampling import Limits
+from sglrouter.request.limits import Limits
 from sglrouter.request.sampling_defaults import SamplingDefaults
 from sglrouter.schema.json_bounds import JsonBounds
 from sglrouter.serving.in_flight import InFlight, Name
 from sglrouter.serving.models import Models, Named
+from sglrouter.turns import no_pause
+from sglrouter.waiting import about_to_wait
 
 T = TypeVar("T")
+
+# Calls of samples that take a noticeable time to begin.
+_MANY = 16
 
 # Bytes of a body that takes milliseconds to decode, and as many to render.
 _LARGE = 256 * 1024
@@ -155,8 +160,12 @@ class Service:
             names: What clients may stop them by; see names_of().
         """
         job = Job(GENERATE, tuple(requests.values()), tuple(requests), ids, metadata)
+        many = len(requests) > _MANY
+        if many:
+            about_to_wait()
         exchange = Exchange(self.fleet.place(job), job, self._deadlines)
-        exchange.begin(self.pause)
+        # Few begin at once: an engine must not see some of them twice.
+        exchange.begin(self.pause if many else no_pause)
         self.in_flight.add(exchange, names)
         return exchange
 

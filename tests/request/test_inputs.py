@@ -10,7 +10,7 @@ import pytest
 from sglrouter.errors import BadRequest
 from sglrouter.prompt.encoder import reference_encoder
 from sglrouter.request.inputs import MAX_INPUTS, ids_of, inputs_of
-from sglrouter.request.sampling import Limits
+from sglrouter.request.limits import Limits
 from sglrouter.turns import taking_turns
 from tests.output.models import byte_level
 

@@ -15,8 +15,8 @@ from sglrouter.output.detokenizer import DetokenizerFactory
 from sglrouter.output.prompt_text import PromptText
 from sglrouter.prompt.encoder import reference_encoder
 from sglrouter.prompt.tokenizer import load_tokenizer
+from sglrouter.request.limits import Limits
 from sglrouter.request.raw_prompts import RawPrompt, RawPrompts
-from sglrouter.request.sampling import Limits
 from tests.output import models
 
 WORDS = ("hello", " world", "日本")

@@ -14,15 +14,14 @@ from sglrouter._proto import scheduler
 from sglrouter.engines.wire import scheduler as backend
 from sglrouter.engines.wire.scheduler import Sampling, generate_request
 from sglrouter.errors import BadRequest
+from sglrouter.request.limits import Limits, check_prompt
 from sglrouter.request.sampling import (
     MAX_BIASES,
     MAX_STOP_LENGTH,
     MAX_STOP_TOKEN_IDS,
     MAX_STOPS,
     RANGES,
-    Limits,
     check_logprobs,
-    check_prompt,
     choices,
     sampling,
     top_logprobs,
@@ -313,38 +312,6 @@ def test_more_alternatives_than_tokens_are_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("context", "max_prompt", "shown", "longest"),
-    [(100, 0, 100, 93), (0, 93, 100, 93), (100, 93, 100, 93), (50, 93, 50, 43), (100, 20, 27, 20)],
-)
-def test_a_prompt_must_leave_room_for_an_answer(
-    context: int, max_prompt: int, shown: int, longest: int
-) -> None:
-    limits = Limits(vocab_size=VOCAB, context_length=context, max_prompt_tokens=max_prompt, max_n=1)
-    check_prompt([1] * longest, limits)
-    with pytest.raises(BadRequest) as raised:
-        check_prompt([1] * (longest + 1), limits)
-    error = raised.value
-    assert (error.status, error.param) == (400, "messages")
-    assert error.code == "context_length_exceeded"
-    # Agents read OpenAI's sentences.
-    assert error.message.startswith(
-        f"This model's maximum context length is {shown} tokens. However, your messages resulted "
-        f"in {longest + 1} tokens"
-    )
-    assert f"up to {longest}." in error.message
-
-
-def test_any_prompt_fits_a_context_that_nobody_knows() -> None:
-    check_prompt([1] * 10_000, ROOMY)
-
-
-def test_no_prompt_fits_a_context_of_seven() -> None:
-    tiny = Limits(vocab_size=VOCAB, context_length=7, max_prompt_tokens=0, max_n=1)
-    with pytest.raises(BadRequest, match="up to 0"):
-        check_prompt([1], tiny)
-
-
-@pytest.mark.parametrize(
     ("kind", "fields", "param"),
     [
         ("regex", {"regex": "x"}, "regex"),
@@ -397,19 +364,6 @@ def test_an_answer_holds_a_bounded_number_of_log_probabilities(
     with pytest.raises(BadRequest, match="smaller max_tokens") as raised:
         check_logprobs(params, n=n, top=top, prompt_tokens=10, limits=FEW)
     assert raised.value.param == "max_tokens"
-
-
-def test_an_empty_prompt_is_refused() -> None:
-    with pytest.raises(BadRequest, match="no tokens") as raised:
-        check_prompt([], LIMITS)
-    assert raised.value.param == "messages"
-
-
-def test_a_prompt_with_an_id_outside_the_vocabulary_is_refused() -> None:
-    check_prompt([0, VOCAB - 1], LIMITS)
-    with pytest.raises(BadRequest, match=f"token id {VOCAB}") as raised:
-        check_prompt([0, VOCAB], LIMITS)
-    assert (raised.value.param, raised.value.code) == ("messages", "token_out_of_vocabulary")
 
 
 def sent(values: Sampling) -> scheduler.SamplingParams:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from sglrouter.errors import BadRequest
-from sglrouter.request.sampling import Limits
+from sglrouter.request.limits import Limits
 from sglrouter.serving.scoring import MAX_SCORES, labels_for
 
 LIMITS = Limits(vocab_size=300, context_length=0, max_prompt_tokens=0, max_n=1)
