@@ -242,12 +242,17 @@ CASES: dict[str, list[bytes]] = {
 }
 
 
-@pytest.mark.parametrize("pieces", CASES.values(), ids=CASES)
+# Their answer ends the connection: what is sent after them would only reset it.
+ENDING = {"an older version streamed"}
+
+
+@pytest.mark.parametrize("name", CASES)
 def test_both_ways_send_the_same_bytes(
-    routers: list[RouterProcess], engine: SimulatedEngine, pieces: list[bytes]
+    routers: list[RouterProcess], engine: SimulatedEngine, name: str
 ) -> None:
     engine.script(TEXT)
-    in_callbacks, in_greenlets = (answers(router, [*pieces, LAST]) for router in routers)
+    pieces = CASES[name] if name in ENDING else [*CASES[name], LAST]
+    in_callbacks, in_greenlets = (answers(router, pieces) for router in routers)
     assert in_callbacks == in_greenlets
     assert in_callbacks
 
