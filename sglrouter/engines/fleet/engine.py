@@ -150,6 +150,8 @@ class Engine:
             self.facts.renew(is_back=before is False)
         self._serves = serves
         if serves and before is False:
+            # What went wrong before says nothing of it any more.
+            self._faults = 0
             logger.info("engine %s is back", self.endpoint)
         elif not serves and before is not False:
             logger.warning("engine %s gets no more requests: %s", self.endpoint, why)

@@ -236,6 +236,20 @@ def test_failures_of_late_are_load_and_are_forgotten_with_time(known: Known) -> 
     assert engine.load == 3
 
 
+def test_an_engine_that_is_back_begins_without_failures(known: Known) -> None:
+    """Else requests would go on to others for as long as it takes to forget them."""
+    engine = known.engine
+    engine.look()
+    for _ in range(100):
+        engine.note_end(fault=True)
+    known.channel.health = (GONE, b"")
+    engine.look()
+    assert engine.load == 50
+    known.channel.health = (OK, SERVES)
+    engine.look()
+    assert engine.load == 0
+
+
 def test_an_engine_is_told_to_stop_aside(known: Known) -> None:
     told, go_on = Event(), Event()
 
