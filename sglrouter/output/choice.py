@@ -63,11 +63,10 @@ class Choice:
         text, logprobs = sample.feed(messages)
         if parser is None:
             return Piece(text, b"", [], logprobs)
-        if sample.by_token:
-            count = parser.feed_tokens(sample.texts)
-            if count:
-                sample.note_reasoning(count)
-            sample.by_token = not parser.settled
+        if self._first_call_only:
+            self._read_to_first_call(parser, text)
+        elif sample.by_token:
+            self._read_tokens(parser, sample.texts)
         else:
             parser.feed(text)
         if (sample.finish_reason is not None or sample.failure is not None) and parser.finish():
@@ -79,6 +78,28 @@ class Choice:
         if not self._stream_reasoning or self._never_empty:
             content, reasoning = self._keep(content, reasoning, parser, calls)
         return Piece(content, reasoning, calls, logprobs)
+
+    def _read_tokens(self, parser: OutputParser, texts: list[bytes]) -> None:
+        count = parser.feed_tokens(texts)
+        if count:
+            self.sample.note_reasoning(count)
+        self.sample.by_token = not parser.settled
+
+    def _read_to_first_call(self, parser: OutputParser, text: bytes) -> None:
+        """Has no more read than up to the end of the first call, wherever messages are cut."""
+        if self.sample.by_token:
+            texts = self.sample.texts
+            for place, piece in enumerate(texts):
+                if not self.sample.by_token:
+                    text = b"".join(texts[place:])
+                    break
+                self._read_tokens(parser, [piece])
+            else:
+                return
+        for at in range(len(text)):
+            if parser.completed:
+                return
+            parser.feed(text[at : at + 1])
 
     def _keep(
         self, content: bytes, reasoning: bytes, parser: OutputParser, calls: list[CallDelta]

@@ -100,10 +100,15 @@ def test_a_call_that_was_cut_is_not_why() -> None:
     assert (choice.finish_reason, choice.matched_stop) == ("stop", EOS)
 
 
-@pytest.mark.parametrize("rest", ["", "\n", f"\n{CALL}", f"\n{CALL}\n{CALL}"])
+@pytest.mark.parametrize(
+    "rest", ["", "\n", f"\n{CALL}", f"\n{CALL}\n{CALL}", "\nAnd so on.", f" So {CALL}"]
+)
 def test_the_first_call_may_be_the_end(rest: str) -> None:
-    got = comes_to(CALLS, f"So.\n{CALL}{rest}", first_call_only=True)
-    assert (got.calls, got.reason) == ([("f", {"a": 1})], "tool_calls")
+    for reading, thoughts in ((CALLS, ""), (THINKING, "<think>Hm.</think>")):
+        got = comes_to(reading, f"{thoughts}So.\n{CALL}{rest}", first_call_only=True)
+        assert (got.calls, got.reason) == ([("f", {"a": 1})], "tool_calls")
+        # What follows it is not shown, in whatever message it comes.
+        assert got.content == "So.\n"
     # The engine is not waited for.
     choice = choice_of(CALLS, first_call_only=True)
     choice.feed([messages.chunk(models.byte_ids(TOKENIZER, CALL), len(CALL))])

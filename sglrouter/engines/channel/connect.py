@@ -56,7 +56,12 @@ def connector(kind: str, options: ChannelOptions = _DEFAULTS) -> Callable[[Endpo
         if not endpoint.tls and is_module_patched("threading"):
             return Http2Channel(endpoint, options)
         if kind == "native":
-            raise ConfigError(f"channel: native does not speak TLS, which {endpoint} needs")
+            why = (
+                f"does not speak TLS, which {endpoint} needs"
+                if endpoint.tls
+                else "needs gevent, for which this process is not patched"
+            )
+            raise ConfigError(f"channel: native {why}")
         return GrpcioChannel(endpoint, options)
 
     return connect

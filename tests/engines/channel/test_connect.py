@@ -65,6 +65,12 @@ def test_native_and_tls_do_not_go_together(monkeypatch: pytest.MonkeyPatch) -> N
         connect(parse_endpoint(TLS))
 
 
+def test_native_needs_a_process_that_gevent_has_patched(monkeypatch: pytest.MonkeyPatch) -> None:
+    process(monkeypatch, built=True, patched=False)
+    with pytest.raises(ConfigError, match="native needs gevent"):
+        connector("native")(parse_endpoint(PLAIN))
+
+
 def test_native_must_be_built(monkeypatch: pytest.MonkeyPatch) -> None:
     process(monkeypatch, built=False, patched=True)
     with pytest.raises(ConfigError, match=r"channel: .* install libnghttp2"):
