@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import sysconfig
 from collections.abc import Sequence
 
 import msgspec
@@ -34,10 +35,27 @@ def run_checks(settings: Settings, unknown: Sequence[str] = ()) -> int:
     """
     for line in unknown:
         _print("NOTE", line)
+    advice = python_advice(sysconfig.get_config_var("CONFIG_ARGS"))
+    if advice:
+        _print("NOTE", advice)
     # Somebody is waiting at a terminal: an engine that is down is an answer.
     results = [_check_model(settings), _check_channel(settings)]
     results += [_check_engine(text) for text in settings.engine]
     return 0 if all(results) else 1
+
+
+def python_advice(build_options: str | None) -> str:
+    """What to say of the Python that runs this; empty if nothing.
+
+    Args:
+        build_options: What it was configured with when it was built; None if it cannot tell.
+    """
+    if build_options is None or "--enable-optimizations" in build_options:
+        return ""
+    return (
+        f"python: {sys.executable} was built without --enable-optimizations; one built with it, "
+        "as the system's own usually is, needs 9 to 19 % less CPU"
+    )
 
 
 def _check_model(settings: Settings) -> bool:
