@@ -243,7 +243,8 @@ class Http2Call:
         self._sink: Sink | None = None
         self._listener: Callable[[], None] | None = None
         self._timer = gevent.get_hub().loop.timer(max(timeout, 0.0))
-        self._timer.start(self.expire)
+        # The loop does not know what time it is where somebody has worked for long.
+        self._timer.start(self.expire, update=True)
 
     def request_parts(self) -> tuple[bytes, bytes, list[tuple[bytes, bytes]]]:
         """Path, message and headers, as Session.open() takes them."""
