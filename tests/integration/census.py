@@ -12,6 +12,7 @@ import json
 import os
 import socket
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ import msgspec
 from gevent.server import StreamServer
 from greenlet import greenlet  # type: ignore[import-untyped]
 
+from sglrouter.server.callback_client import CallbackClient
 from sglrouter.server.direct_client import DirectClient
 from sglrouter.server.worker import RouterWorker
 from tests.patience import PATIENCE
@@ -78,13 +80,8 @@ class CensusWorker(RouterWorker):
             # The clients' sockets inherit it: one that does not read is soon found out.
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)
         stalls = Counter[str]()
-        wait = DirectClient.wait_until_taken
-
-        def count_and_wait(self: DirectClient) -> None:
-            stalls["all"] += 1
-            wait(self)
-
-        DirectClient.wait_until_taken = count_and_wait  # type: ignore[method-assign]
+        for kind in (CallbackClient, DirectClient):
+            _count_stalls(kind, stalls)
         asked: Any = gevent.socket.socket(socket.AF_UNIX)
         asked.bind(os.environ[VARIABLE])
         asked.listen()
@@ -96,6 +93,17 @@ class CensusWorker(RouterWorker):
         server.start()
         super().run()
         server.stop()
+
+
+def _count_stalls(kind: type[CallbackClient | DirectClient], stalls: Counter[str]) -> None:
+    """Counts how often a client does not take what is written."""
+    when_taken = kind.when_taken
+
+    def count(client: Any, then: Callable[[OSError | None], None]) -> None:
+        stalls["all"] += 1
+        when_taken(client, then)
+
+    kind.when_taken = count  # type: ignore[assignment, method-assign]
 
 
 def ask(path: Path) -> Census:
